@@ -75,7 +75,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Take what was collected and imported out of the garbage collector's sight: it stays for the whole run, and every
-    full collection, of which there is one after each file, would look through it."""
+    full collection would look through it; there is one after each file."""
     gc.collect()
     gc.freeze()
 

@@ -11,8 +11,8 @@ from hostler.kube.local.cluster import is_free
 
 __all__ = ["free_port", "silent_port"]
 
-# Below those of local clusters, and far below those that the kernel gives to whoever calls out: between the choice and
-# the listening, nobody gets one of these by chance.
+# Below those of local clusters, and far below those that the kernel gives to outgoing connections: between the choice
+# and the listening, no other process gets one of these by chance.
 _FIRST, _LAST = 10_000, 20_000
 
 

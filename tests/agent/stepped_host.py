@@ -122,7 +122,7 @@ class SteppedHost:
 
     def _check(self, action: Action) -> None:
         here = self.driver.vms.get(action.vm)
-        assert here is None or here.is_ours, f"{action} touches somebody else's VM"
+        assert here is None or here.is_ours, f"{action} touches a VM of another owner"
         assert action.order is not None or action.verb == "forget"
         if action.verb == "create":
             assert here is None, f"{action.vm} is created twice"

@@ -98,7 +98,7 @@ def test_a_blocked_vm_runs_when_what_was_in_its_way_is_gone():
     assert driver.tries["a"] == 4
 
 
-def test_a_trouble_that_lasts_is_told_ever_more_seldom_with_a_count():
+def test_a_trouble_that_lasts_is_reported_ever_more_seldom_with_a_count():
     driver = StartCountingDriver([Fault(kind="blocked", verb="start")])
     told = [line for line in lived(driver, ["a"], 20) if line.startswith("start of a")]
     assert len(told) == 5, told

@@ -104,7 +104,7 @@ class HostUnderFire(RuleBasedStateMachine):
 
     @rule()
     def look_in_the_middle_of_things(self):
-        """A look begins, everything under way ends, the look is told of."""
+        """A look begins, everything under way ends, and the look is reported."""
         found, unsure = run_now(self.host.quiet_find()), set(self.host.lanes)
         for vm, (_, done) in list(self.host.lanes.items()):
             if done is None:
@@ -194,7 +194,7 @@ class HostUnderFire(RuleBasedStateMachine):
             if self.host.agent != self.agent:
                 self.agent, self.known = self.host.agent, {}
             assert all(age >= self.known.get(vm, age) for vm, age in known.items())
-            self.known = known  # one that a full list left out begins anew
+            self.known = known  # one that a full list left out starts over
 
     @invariant()
     def strangers_are_left_alone(self):

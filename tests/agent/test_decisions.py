@@ -94,7 +94,7 @@ def test_what_is_fulfilled_is_recorded_with_its_generation():
 # --- who is touched
 
 
-def test_a_vm_that_nobody_ordered_is_told_of_and_never_touched():
+def test_a_vm_that_nobody_ordered_is_reported_and_never_touched():
     state = state_with([], [found("stranger"), found("other", is_ours=False)])
     assert verbs(state) == {}
     assert unknown(state) == ("other", "stranger")
@@ -102,7 +102,7 @@ def test_a_vm_that_nobody_ordered_is_told_of_and_never_touched():
 
 
 @pytest.mark.parametrize("power", ["running", "stopped", "absent"])
-def test_a_vm_of_somebody_else_is_not_touched_even_if_its_name_is_ordered(power):
+def test_foreign_vm_is_not_touched_even_if_its_name_is_ordered(power):
     state = state_with([order(power=power)], [found(is_ours=False)])
     assert verbs(state) == {}
     assert plan(state, 0).refusals["a"].code == "not_ours"
@@ -258,7 +258,7 @@ def test_host_is_scanned_after_a_failure_before_anything_else():
     assert verbs(observe(state, [found(power="running")]), 10**18) == {}, "it had worked after all"
 
 
-def test_what_holds_a_vm_up_now_is_told_rather_than_what_failed_before():
+def test_what_holds_a_vm_up_now_is_reported_rather_than_what_failed_before():
     state = state_with([order(cpu_millis=9000)])
     state = fail(state, "transient")
     state = observe(state, [found(power="stopped")])

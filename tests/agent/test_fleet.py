@@ -95,7 +95,7 @@ async def test_a_fleet_stops_while_it_waits_for_tokens():
 
 
 @run_with(simulate)
-async def test_a_fleet_of_which_all_are_rejected_ends_with_the_reason():
+async def test_fleet_with_all_hosts_rejected_ends_with_the_reason():
     fleet = new_fleet(FakeControlPlane(), FleetPlan(names=NAMES), tokens_from_list(NAMES, ["forged"] * 10))
     with pytest.raises(AgentRejectedError):
         await fleet.run(asyncio.Event())

@@ -39,7 +39,7 @@ def test_a_port_where_nobody_listens_refuses_the_connection(scheme, name):
     assert said == os.strerror(errno.ECONNREFUSED).lower()
 
 
-def test_a_server_without_tls_is_told_from_one_that_is_not_there():
+def test_a_server_without_tls_differs_from_one_that_is_not_there():
     async def scenario():
         async with server(echo) as address:
             return await refused(address.replace("http:", "https:"))
@@ -63,7 +63,7 @@ def test_a_certificate_that_is_not_accepted_is_said_to_be_that(tmp_path):
     ("answer", "said"),
     [(b"", "the connection ended before the answer"), (b"HTTP/1.1 what?\r\n\r\n", "its answer is no HTTP")],
 )
-def test_a_stranger_behind_the_address_is_told_as_it_behaves(answer, said):
+def test_a_stranger_behind_the_address_is_reported_as_it_behaves(answer, said):
     async def answer_all(reader, writer):
         await reader.readline()
         writer.write(answer)

@@ -210,7 +210,7 @@ REGISTER = Register(
 
 @pytest.mark.parametrize("status", [200, 500])
 @pytest.mark.parametrize("body", [DEEP, NO_UTF8], ids=["deep", "no UTF-8"])
-def test_an_answer_that_cannot_be_read_is_waited_for_anew(body, status):
+def test_an_answer_that_cannot_be_read_is_waited_for_again(body, status):
     link = Link(ScriptedTransport(ServerResponse(status=status, body=body)), MemoryCredentials())
     with pytest.raises(ControlPlaneBusyError):
         asyncio.run(link.join("token", "name") if status == 200 else link.report(REPORT))

@@ -104,7 +104,7 @@ def test_a_vm_moves_without_ever_stopping_or_running_twice():
     for _ in mover.steps():
         pass
     assert mover.powers() == ("absent", "running")
-    assert mover.target.driver.vms["a"].runs == 1, "it was never started anew"
+    assert mover.target.driver.vms["a"].runs == 1, "it was never started again"
     assert mover.most_running == 1
     assert mover.source.state.records["a"].is_gone
 

@@ -1,4 +1,4 @@
-"""What an agent tried is told with its reports by what came of it, each try once, however often a report is refused."""
+"""Reports count what an agent tried, by outcome: each try once, however often a report is rejected."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def told(faults, *, refusals=0, manifest=None):
     return Tries(**{kind: sum(getattr(one, kind) for one in counts) for kind in kinds}), control_plane.reports
 
 
-def test_what_succeeds_is_told_once_and_heartbeats_say_nothing_of_it():
+def test_what_succeeds_is_reported_once_and_heartbeats_say_nothing_of_it():
     tries, reports = told([])
     assert tries == Tries(done=2), "it was created and started"
     assert reports[-1].tries is None
@@ -74,7 +74,7 @@ def test_failures_are_told_by_kind():
     assert told([Fault(kind="permanent", verb="create")])[0] == Tries(permanent=1)
 
 
-def test_what_a_refused_report_told_is_told_again():
+def test_what_a_refused_report_told_is_reported_again():
     assert told([Fault(kind="blocked", verb="start", times=3)], refusals=3)[0] == Tries(done=2, blocked=3)
 
 

@@ -14,7 +14,7 @@ TAKEN = Taken(vm="guest@17", cpu_millis=7000, memory_bytes=4 * GIB)
 MADE = order("ours", cpu_millis=2000, disks=(Disk(size_bytes=GIB),))
 
 
-def test_a_vm_of_somebody_else_takes_what_the_driver_tells():
+def test_foreign_vm_takes_the_room_that_the_driver_reports():
     state = state_with(orders=[order()], there=[found(), GUEST])
     assert taken(state) == (TAKEN,)
 
@@ -57,7 +57,7 @@ def test_a_vm_that_does_not_fit_beside_our_own_blames_nobody():
     assert "without an order here" not in plan(state, 0).refusals["a"].message
 
 
-def test_what_is_taken_is_told_as_a_whole_when_something_of_it_changed():
+def test_what_is_taken_is_reported_as_a_whole_when_something_of_it_changed():
     def told(before: ReportContent, now: ReportContent):
         return difference(before, now, boot="b", agent="a", epoch=1, sequence=1).taken
 

@@ -151,7 +151,7 @@ def departure(told: ReportContent, now: ReportContent):
     return report.gone, report.departed
 
 
-def test_a_vm_that_is_gone_is_told_once_for_each_order_that_removed_it():
+def test_a_vm_that_is_gone_is_reported_once_for_each_order_that_removed_it():
     first, second = (ReportContent(gone=(Departed(vm="a", generation=number),)) for number in (5, 8))
     running = ReportContent(vms={"a": VmReport(vm="a", state="running", generation=4)})
     assert departure(running, first) == (("a",), first.gone)

@@ -106,7 +106,7 @@ def test_a_vm_that_does_not_run_in_time_has_not_reached_its_agent():
     assert not paced.spoiled
 
 
-def test_creates_of_which_one_still_waits_for_a_place_are_a_miss():
+def test_creates_with_one_vm_still_pending_are_a_miss():
     with a_service(lambda _: WAITING, pending=1) as plane:
         row = creates(plane)
     assert row.judged().verdict == "miss"

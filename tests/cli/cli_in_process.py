@@ -15,7 +15,7 @@ from hostler.cli.kernels import COMPILING
 from hostler.cli.main import main
 
 HEAD = "apiVersion: hostler/v1\nkind: Fleet\n"
-WAITED_FOR = re.compile(r"[^ :]+/[^ :]+ is [a-z]+: ")  # a VM, and why somebody waited for it
+WAITED_FOR = re.compile(r"[^ :]+/[^ :]+ is [a-z]+: ")  # a VM, and why a command waited for it
 DEMO = Path(__file__).resolve().parents[2] / "demo"
 DEMO_FILES = ("-f", str(DEMO / "fleet.yaml"), "-f", str(DEMO / "guests.yaml"))
 

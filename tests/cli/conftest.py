@@ -1,4 +1,4 @@
-"""Keeps the settings of whoever runs the tests away from them."""
+"""Keeps the settings of the user who runs the tests away from them."""
 
 from __future__ import annotations
 

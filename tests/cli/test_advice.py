@@ -59,13 +59,13 @@ VERDICTS = [HostVerdict(host=name, total=468, scores=(Score("s", 468, 468),)) fo
         (("name",), 1, ""),
     ],
 )
-def test_a_tie_is_told(ties, count, text):
+def test_a_tie_is_reported(ties, count, text):
     lower = HostVerdict(host="Z", total=3)
     assert tie_text(ties, [*VERDICTS[:count], lower], "A") == text
 
 
 @pytest.mark.parametrize("policy", ["random", "round_robin", "spread", "least_loaded"])
-def test_the_chosen_host_stands_first_and_the_tie_is_told(policy):
+def test_the_chosen_host_stands_first_and_the_tie_is_reported(policy):
     result = hostler("explain", *DEMO_FILES, "web-7", "--policy", policy)
     table = next(at for at, line in enumerate(result.lines) if line.startswith("HOST THAT FITS"))
     assert result.lines[table + 1].split()[1] == "*"

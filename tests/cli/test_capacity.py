@@ -142,7 +142,7 @@ class TestGuestThatRequestsNothing:
     @pytest.mark.parametrize("policy", ["spread", "pack", "round_robin", "random", "first_fit"])
     def test_the_sum_is_what_counting_would_find(self, ask, policy):
         summed = ask(self.LIMITED, "-o", "json", "--policy", policy).json
-        # An amount of which there is plenty is counted, by placements.
+        # A plentiful amount is counted too, by placements.
         plenty = self.LIMITED.replace("capacity: {", "capacity: {air: 1000, ")
         guest = "guests: [{name: idle, requests: {air: 1}}]\n"
         counted = ask(plenty, "-o", "json", "--policy", policy, guest=guest).json

@@ -123,7 +123,7 @@ def test_where_there_are_no_hosts_it_is_not_evictions_that_fail():
     assert reason_line(helpless) == "there are no hosts"
 
 
-def test_what_happened_outside_is_told():
+def test_what_happened_outside_is_reported():
     assert reason_line(_decision(note="nobody answered")) == "nobody answered"
     assert reason_line(_decision(("x", 1), note="a: no")) == "0 of 1 host: 1 x (a: no)"
 

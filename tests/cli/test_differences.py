@@ -1,4 +1,4 @@
-"""Where two journals part: every kind of action is told in words."""
+"""Where two journals differ: every kind of action is described in words."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ ACTIONS = {
 
 
 @pytest.mark.parametrize(("action", "text"), ACTIONS.values(), ids=ACTIONS)
-def test_an_action_is_told_in_words(action, text):
+def test_an_action_is_shown_in_words(action, text):
     one, other = (Journal(HEADER, (StepEntry(0, None, (found,)),)) for found in (Bind(*WHO, "a"), action))
     assert find_differences(one, other) == [f"entry 1: web: a versus {text}"]

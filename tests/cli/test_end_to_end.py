@@ -82,7 +82,7 @@ def test_an_interrupt_ends_it_with_130():
     process = subprocess.Popen(
         [*MODULE, "place", "-f", "demo/fleet.yaml", "-f", "-"],
         stdin=reader, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
-        # Whoever runs the tests in the background has interrupts ignored, and children inherit that.
+        # A shell starts background jobs with interrupts ignored, and children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     try:

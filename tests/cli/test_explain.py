@@ -248,7 +248,7 @@ def test_of_guests_with_one_name_the_newest_is_explained(tmp_path):
 
 
 def journal_of_a_watcher(tmp_path, cpu, priority, bound_to):
-    """Write the journal of a run on two hosts with 4 cpus, one full of low priority: somebody else binds ``urgent``."""
+    """Write the journal of a run on two hosts of 4 cpus, one full of low priority; another program binds ``urgent``."""
     path = tmp_path / "watched.journal"
     urgent = Guest(name="urgent", uid="u", spec=GuestSpec(requests=(("cpu", cpu),), priority=priority))
     batch = Guest(name="batch", uid="b", spec=GuestSpec(requests=(("cpu", 4000),)), host="a")

@@ -98,7 +98,7 @@ def test_placed_member_is_explained_as_of_before_its_gang_decision(fleet):
     assert data["feasible"] == ["b-0", "b-1", "b-2"]
 
 
-def test_whoever_comes_after_a_gang_is_explained_with_the_gang_in_place(fleet):
+def test_guest_after_a_gang_is_explained_with_the_gang_in_place(fleet):
     body = CREW + "- {name: late, priority: -1, requests: {cpu: 3}}\n- {name: last, priority: -2, requests: {cpu: 3}}\n"
     for number, name in enumerate(("late", "last")):
         data = hostler("explain", "-f", fleet(body), name, "-o", "json").json

@@ -2,7 +2,7 @@
 
 Every tenth one: ``tests/oracle`` plays them all on the engine, and only files and printing are added here. Hosts,
 scores, victims and the message must be equal. VolumeBinding and DynamicResources are not evaluated and do not count.
-How the cases were made is told in ``tests/oracle/data/README.md``.
+``tests/oracle/data/README.md`` says how the cases were made.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def test_a_refused_guest_is_still_pending_when_the_output_is_fed_back(fleet):
     assert (first.code, second.code) == (1, 1)
 
 
-def test_guests_keep_the_devices_that_they_name_whoever_comes_first(tmp_path):
+def test_guests_keep_the_devices_that_they_name_in_any_order(tmp_path):
     body = """\
 hosts: [{name: a, devices: [{kind: gpu, count: 2}]}]
 guests:

@@ -61,7 +61,7 @@ def test_a_reader_that_leaves_in_between_ends_it_quietly():
 
 
 @pytest.mark.parametrize("words", WRITERS.values(), ids=WRITERS)
-def test_a_full_standard_output_is_told_as_unavailable(words):
+def test_a_full_standard_output_is_reported_as_unavailable(words):
     result = _shell(f"{HOSTLER} {words} > {FULL}")
     assert result.returncode == 3
     assert result.stderr.splitlines() == [
@@ -104,7 +104,7 @@ LINE = "".join(f"{number:09}\n" for number in range(600)).encode()
 WRITE = f"""
 import signal, sys
 from hostler.cli.output.streams import guard_streams
-signal.signal(signal.SIGINT, signal.default_int_handler)  # also where whoever started us ignores it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also if the process that started us ignores it
 try:
     with guard_streams():
         sys.stdout.write({LINE.decode()!r})

@@ -17,7 +17,7 @@ BASE = Policy(name="base")
 
 
 class Watched(Mapping[str, Policy]):
-    """Known policies that count how often somebody walks through all of them."""
+    """Known policies that count how often all of them are iterated."""
 
     def __init__(self) -> None:
         self.walks = 0

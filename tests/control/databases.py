@@ -56,7 +56,7 @@ def mould(postgres: PostgresServer) -> str:
     """Give the name of a database with all tables and no rows, to be copied: making tables is most of the work."""
     name = postgres.new_database()
     open_database(postgres.address(name), limits=PATIENT).close()
-    nobody_connected(postgres.address(name))  # PostgreSQL copies no database that somebody uses
+    nobody_connected(postgres.address(name))  # PostgreSQL copies no database that is in use
     return name
 
 

@@ -149,11 +149,11 @@ class PostgresServer:
         return name
 
     def drop_database(self, name: str) -> None:
-        """Remove a database, whoever uses it."""
+        """Remove a database, even if it is in use."""
         self.sql(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
     def sql(self, statement: str, database: str = "postgres") -> list[tuple[object, ...]]:
-        """Run one statement, as somebody else than the code under test."""
+        """Run one statement on a connection that is not of the code under test."""
         with psycopg.connect(self.address(database), autocommit=True) as connection:
             cursor = connection.execute(statement.encode())
             return cursor.fetchall() if cursor.description else []

@@ -20,7 +20,7 @@ from hostler.model import Action, Event
 from tests.engine.random_runs import BUDGETS, RandomRun, RunStep
 
 LIFE = 10  # steps for which a twin runs beside the warm engine
-_BETWEEN = 3  # turns, of which one has a twin that begins between its facts
+_BETWEEN = 3  # turns; in one of them a twin begins between its facts
 _JSON = msgspec.json.Encoder()
 _EVENT = msgspec.json.Decoder(Event)
 

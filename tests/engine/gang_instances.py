@@ -1,6 +1,6 @@
 """Gangs for the tests: short ways to write them, a front, a plain reading of the rules, and seeded hard instances.
 
-An instance is a few hosts and the members of one gang, all of which must be placed. ``solve`` is an exhaustive search
+An instance is a few hosts and the members of one gang, which must all be placed. ``solve`` is an exhaustive search
 of its own: plain Python, with its own reading of the constraints, so that it can tell what the engine should find.
 """
 
@@ -332,7 +332,7 @@ class InstanceHost(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """Hosts and the members of one gang, all of which must be placed."""
+    """Hosts and the members of one gang, which must all be placed."""
 
     seed: int
     hosts: tuple[InstanceHost, ...]

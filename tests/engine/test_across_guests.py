@@ -92,7 +92,7 @@ image_lists = st.sampled_from([(), (), (("app", 300 * MIB),), (("app", 300 * MIB
 
 
 def hosts(name: st.SearchStrategy[str]) -> st.SearchStrategy[Host]:
-    """Hosts of which some lack labels, are tainted, cordoned or small; most bear their own name as a label."""
+    """Hosts: some lack labels, are tainted, cordoned or small; most have their own name as a label."""
     return st.builds(
         lambda own, marks, bears_name, taints, cordoned, cpu, images: Host(
             name=own,

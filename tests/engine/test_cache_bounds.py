@@ -76,7 +76,7 @@ changes = st.one_of(
 )
 @QUICK
 def test_a_cached_verdict_is_what_a_fresh_look_would_find(fleet, shapes, steps):
-    """Look at some shapes again and again while hosts and guests come and go; a fork looks at everything anew."""
+    """Look at some shapes again and again while hosts and guests come and go; a fork evaluates everything again."""
     engine = engine_with(fleet)
     arrive(engine, *(guest(f"watched-{i}", each) for i, each in enumerate(shapes)))
     number = 0

@@ -72,7 +72,7 @@ def devices_for(machine: Host, wanted: GuestSpec, pick: int) -> tuple[int, ...]:
 
 
 class ClusterMachine(RuleBasedStateMachine):
-    """Hosts and bookings come and go; the books are those of a ledger that adds everything up anew."""
+    """Hosts and bookings come and go; the allocations equal those of a ledger that adds everything up again."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class ClusterMachine(RuleBasedStateMachine):
     def a_host_joins_or_keeps_its_devices(self, machine):
         known = self.hosts.get(machine.name)
         if known is not None and known.devices != machine.devices:
-            return  # whoever changes devices books them again: see the engine's tests
+            return  # a change of devices books them again: see the engine's tests
         self.books.cluster.put(machine)
         self.hosts[machine.name] = machine
         self.held.setdefault(machine.name, {})
@@ -167,7 +167,7 @@ class ClusterMachine(RuleBasedStateMachine):
         assert set(found.tolist()) == self.touched
 
 
-def test_the_books_are_those_of_a_ledger_that_adds_everything_up_anew():
+def test_the_books_are_those_of_a_ledger_that_adds_everything_up_again():
     run_state_machine_as_test(ClusterMachine, settings=QUICK)
 
 

@@ -157,11 +157,11 @@ def test_one_large_change_beats_two_small_ones():
     assert cure_of(engine, spec(cpu=4000, memory=GIB)) == [("tolerate", "t:NoSchedule")]
 
 
-def test_an_amount_of_which_nothing_is_free_cannot_be_reduced():
+def test_amount_with_nothing_free_cannot_be_reduced():
     assert cure_of(engine_with([host("a", cpu=0)]), spec(cpu=1000)) == []
 
 
-def test_a_cure_is_told_in_the_units_that_people_use():
+def test_a_cure_is_shown_in_the_units_that_people_use():
     engine = engine_with([host("a", cpu=2500, memory=GIB)])
     arrive(engine, guest("g", cpu=4000, memory=GIB), guest("h", cpu=1, memory=3 * GIB))
     texts = [engine.explain(uid).cure.changes[0].text for uid in ("g", "h")]

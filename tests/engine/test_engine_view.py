@@ -79,7 +79,7 @@ def test_room_left_is_what_the_first_policy_may_give():
     assert engine.view.room_left("a", "fpga") == 0
 
 
-def test_reserved_room_is_told_by_reservation_and_resource():
+def test_reserved_room_is_reported_by_reservation_and_resource():
     engine = engine_with([host("a", labels={"name": "a"}), host("b")], "first_fit")
     only_a = (Term((Expression("name", "In", ("a",)),)),)
     kept = Reservation(name="team/night", tenant="team", amounts=amounts({"cpu": 3000}), hosts=only_a)
@@ -89,7 +89,7 @@ def test_reserved_room_is_told_by_reservation_and_resource():
     assert engine.view.is_in_force("team/night")
 
 
-def test_quota_use_is_told_by_tenant():
+def test_quota_use_is_reported_by_tenant():
     engine = engine_with([host("a")], "first_fit")
     engine.apply(QuotasChanged(quotas=(Quota(tenant="team", max=amounts({"cpu": 1500})),)))
     arrive(engine, guest("one", cpu=1000, tenant="team"), guest("two", cpu=1000, tenant="team"))

@@ -1,4 +1,4 @@
-"""Binds: carried out here, elsewhere or by somebody else, and binds that fail."""
+"""Binds: carried out here, elsewhere or by another program, and binds that fail."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_a_guest_that_left_never_comes_back():
     assert used(engine, "a") == {}
 
 
-def test_a_guest_whose_end_is_told_before_its_arrival_never_arrives():
+def test_a_guest_whose_end_is_reported_before_its_arrival_never_arrives():
     engine = engine_with([host("a")])
     engine.apply(GuestLeft(uid="g"))
     engine.apply(GuestArrived(guest=guest("g")))

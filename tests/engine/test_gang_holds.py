@@ -1,6 +1,6 @@
-"""Room held for a gang that waits for its victims: held by the gang's priority of now, whoever joined, changed or left.
+"""Room held for a gang that waits for its victims: it has the current priority of the gang, whatever members do.
 
-A gang without a priority of its own has the lowest of its members. A restored engine works it out anew, so an engine
+A gang without a priority of its own has the lowest of its members. A restored engine computes it again, so an engine
 that kept the one of before would decide otherwise than its own checkpoint.
 """
 

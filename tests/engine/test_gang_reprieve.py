@@ -145,7 +145,7 @@ LOW = 40  # guests of lower priority on each of the four hosts of a zone
 
 
 def watchful(units: int) -> Engine:
-    """Return an engine with a gang of which every member looks at every guest of lower priority."""
+    """Return an engine with a gang whose members each look at every guest of lower priority."""
     near = {"affinity": (GuestTerm("zone", app("x")),)}
     racks = [host(f"h{at}", cpu=100, labels={"zone": f"z{at // 4}"}) for at in range(8)]
     engine = engine_with(racks, preempting(), rules=QueueRules(search_units=units))

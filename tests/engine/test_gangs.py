@@ -508,7 +508,7 @@ def test_a_gang_that_is_gone_leaves_its_running_members_alone():
     assert places(engine, "team-0", "team-1") == ["a", "a"]
 
 
-def test_a_member_that_somebody_else_bound_counts():
+def test_member_bound_by_another_program_counts():
     engine = fleet(2, 2)
     form(engine, "team", 4)
     runs(engine, "b", wants("old", 1000))

@@ -166,7 +166,7 @@ def test_a_gang_all_of_whose_members_are_about_to_go_is_not_broken():
     assert front.settle(3600 * SECOND) == []
 
 
-def test_a_part_of_a_gang_that_somebody_left_running_is_released_too():
+def test_part_of_a_gang_left_running_is_released_too():
     engine = engine_with([host("a", cpu=8000)], "first_fit")
     form(engine, "team", 3, when_broken="release_after", release_after_ns=60 * SECOND)
     runs(engine, "a", wants("team-0", 1000, gang="team"))

@@ -477,7 +477,7 @@ class GangLifeMachine(RuleBasedStateMachine):
             assert all(gang.topology in marks for marks in labelled)
 
     def check_eviction(self, world: PlainCluster, action: Evict) -> None:
-        """An eviction is of a placed guest, for somebody who has a claim and whose room is kept."""
+        """An eviction is of a placed guest, for a guest with a claim whose room is kept."""
         guest, host = world.placed[action.uid]
         assert host == action.host
         assert action.uid not in self.evictions, "it is on its way out already"

@@ -76,11 +76,11 @@ def test_names_that_crowd_into_one_place_still_find_room(known):
     check(ordered(*known), set(known))
 
 
-def test_crowding_is_told_so_that_columns_can_be_written_again():
+def test_crowding_is_reported_so_that_columns_can_be_written_again():
     order = ordered("a", "c")
     dealt = [order.add("b" + "z" * i) for i in range(100)]
     assert any(dealt)
-    assert sum(dealt) < len(dealt) / 10, "dealing anew is rare"
+    assert sum(dealt) < len(dealt) / 10, "dealing again is rare"
 
 
 @given(known=st.sets(names, max_size=10), asked=names)

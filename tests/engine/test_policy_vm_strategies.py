@@ -11,7 +11,7 @@ from tests.engine.scores import raw_scores
 
 
 class VmHost:
-    """The default agent of those tests: 8 cores, 16000 memory, 100000 disk; of which 6, 12000, 80000 are available."""
+    """The default agent of those tests: 8 cores, 16000 memory, 100000 disk; 6, 12000, 80000 of them are available."""
 
     def __init__(self, name: str, cpu=6, memory=12000, disk=80000, *, total=(8, 16000, 100_000), **fields) -> None:
         self.host = Host(

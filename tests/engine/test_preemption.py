@@ -210,7 +210,7 @@ VICTIMS = [
     pytest.param([("old", 2, 1, 5), ("young", 2, 1, 6)], 2, ["young"], id="of-equal-priority-the-youngest-goes"),
     pytest.param([("new", 2, 1, 0), ("young", 2, 1, 6)], 2, ["new"], id="one-without-a-start-is-the-youngest"),
     pytest.param([("young", 2, 2, 9), ("old", 2, 1, 1)], 2, ["old"], id="priority-comes-before-age"),
-    pytest.param([("p1", 1, 1, 5), ("p2", 3, 2, 5)], 2, ["p2"], id="whoever-can-stay-stays"),
+    pytest.param([("p1", 1, 1, 5), ("p2", 3, 2, 5)], 2, ["p2"], id="victims-that-can-stay-stay"),
     pytest.param([("p3", 1, 3, 5), ("p2", 2, 2, 5), ("p1", 1, 1, 5)], 2, ["p2"], id="a-reprieve-may-skip-one"),
     pytest.param([("p3", 2, 3, 5), ("p2", 1, 2, 5), ("p1", 1, 1, 5)], 2, ["p2", "p1"], id="the-dear-one-is-put-back"),
     pytest.param([("p1", 1, 1, 5), ("p2", 1, 2, 5), ("p3", 1, 3, 5), ("p4", 1, 4, 5)], 3, ["p3", "p2", "p1"],

@@ -150,7 +150,7 @@ def test_a_preemptor_that_was_bound_elsewhere_by_others_keeps_no_room():
     assert binds(decide_arrivals(engine, wants("small", 4000))) == {"small": "a"}
 
 
-def test_a_preemptor_with_another_shape_is_decided_anew():
+def test_a_preemptor_with_another_shape_is_decided_again():
     engine = full("a", "b")
     assert nominated(decide_arrivals(engine, wants("high", 4000, 10, version=1))) == {"high": "a"}
     runs(engine, "b", wants("zero", 0))
@@ -294,7 +294,7 @@ def test_a_failed_eviction_concerns_every_preemptor_that_counted_on_it():
     assert nominated(step(engine, SECOND)) == {"one": "b", "two": "b"}
 
 
-def test_the_front_is_told_when_room_is_no_longer_kept():
+def test_the_front_is_notified_when_room_is_no_longer_kept():
     # Nominate without a host: "no longer".
     engine = full("a")
     decide_arrivals(engine, wants("high", 4000, 10))
@@ -333,7 +333,7 @@ def test_every_preemptor_has_a_budget_of_its_own():
 
 
 def reborn(engine: Engine, round_number: int) -> None:
-    """Let somebody else put the victim back where it was."""
+    """Let another program put the victim back where it was."""
     runs(engine, "a", wants(f"again-{round_number}", 4000))
 
 

@@ -147,7 +147,7 @@ def test_a_quota_that_allows_a_guest_again_lets_it_evict(means):
     assert len(evicted(life(engine, 50 * SECOND, 51 * SECOND))) == 1
 
 
-# -- a plugin that fails on somebody else ------------------------------------------------------------------------------
+# -- a plugin that fails on another guest ------------------------------------------------------------------------------
 
 
 class FailsOnTwoCpus:

@@ -1,4 +1,4 @@
-"""The queue: who is tried when, who is woken by what, and decisions that wait for somebody outside."""
+"""The queue: which guest is tried when, what wakes it, and decisions that wait for answers from outside."""
 
 from __future__ import annotations
 
@@ -440,7 +440,7 @@ def test_a_wake_that_came_while_nobody_waited_is_not_kept_for_later():
     assert engine.step(LATER) == []
 
 
-# -- asking somebody --------------------------------------------------------------------------------------------------
+# -- asking outside ---------------------------------------------------------------------------------------------------
 
 
 def asking(*hosts: Host, **fields) -> Engine:

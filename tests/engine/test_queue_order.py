@@ -39,7 +39,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.opened: set[tuple[int, int]] = set()
 
     def leave(self, uid: str, place: ExpectedPlace) -> None:
-        """Somebody is woken or flushed: at once, or when the backoff ends."""
+        """A guest is woken or flushed: at once, or when the backoff ends."""
         if place.until <= self.now:
             self.model[uid] = place._replace(state="active", flush_at=0)
         else:
@@ -76,7 +76,7 @@ class QueueMachine(RuleBasedStateMachine):
         turn = list(takewhile(lambda uid: self.is_let_in(self.model[uid]) and self.model[uid].key == key, line))
         mates = self.queue.pop_mates(limit)
         assert [uid for uid, _ in mates] == turn[: len(mates)]
-        assert mates or not turn or not limit, "somebody could have been taken"
+        assert mates or not turn or not limit, "a guest could have been taken"
         for uid, _ in mates[:tried]:
             self.taken[uid] = self.model.pop(uid)
         self.queue.put_back(mates[tried:])

@@ -50,7 +50,7 @@ def test_who_began_later_is_evicted_first_also_when_that_is_learned_later():
     assert [action.uid for action in engine.step(0) if isinstance(action, Evict)] == ["young"]
 
 
-def test_dry_runs_are_made_anew_when_a_start_becomes_known():
+def test_dry_runs_are_recreated_when_a_start_becomes_known():
     engine = full_engine(preemption=PreemptionRules())
     first = msgspec.structs.replace(small("first"), spec=GuestSpec(requests=amounts({"cpu": 2000}), priority=10))
     fork = engine.fork()

@@ -319,7 +319,7 @@ def test_quotas_survive_a_restart():
 
 
 def test_guest_waiting_for_quota_is_woken_alike_after_a_restart():
-    # Somebody who waits would not like to meet it; that one was looked at before the restart, and not yet after it.
+    # A waiting guest with a rule against it was evaluated before the restart, and not yet after it.
     engine = engine_with([host("a", labels={"host": "a"})], "first_fit")
     quotas(engine, t=(0, 1))
     runs(engine, "a", *of("t", 1))
@@ -372,7 +372,7 @@ def test_a_gang_that_takes_nothing_takes_nothing_of_the_quota():
 
 
 def lent(*, reclaim: bool = True, chosen: Policy | None = None, **fields) -> Engine:
-    """Return an engine with one host of four cores, all of which t has: two of them borrowed from u."""
+    """Return an engine with one host of four cores. t has all of them: two are borrowed from u."""
     engine = fleet(4, chosen=chosen or preempting(reclaim=reclaim))
     quotas(engine, t=(2, None), u=(2, None))
     runs(engine, "a", *of("t", 4, 1000, **fields))
@@ -488,7 +488,7 @@ def test_nobody_falls_below_its_own_minimum():
     assert evicted(decide_arrivals(engine, *of("u", 1))) == ["t0"]
 
 
-def test_nothing_is_reclaimed_where_somebody_would_fall_below_its_minimum():
+def test_nothing_is_reclaimed_if_a_tenant_would_fall_below_its_minimum():
     engine = fleet(4, chosen=preempting(reclaim=True))
     quotas(engine, t=(2, None), u=(2, None))
     runs(engine, "a", wants("t-big", 3000, tenant="t"), wants("other", 1000))
@@ -586,7 +586,7 @@ def test_a_gang_takes_from_several_borrowers_when_one_is_not_enough():
     assert {a.reason for a in actions if isinstance(a, Evict)} == {"reclaimed by gang default/team for tenant u"}
 
 
-def test_a_gang_of_which_a_part_is_owed_reclaims_nothing():
+def test_gang_that_is_only_partly_owed_reclaims_nothing():
     engine = lent()
     form(engine, "team", 3)
     assert evicted(decide_arrivals(engine, *members("team", 3, 1000, tenant="u"))) == []
@@ -599,7 +599,7 @@ def test_budgets_are_respected_when_a_gang_reclaims():
     assert evicted(decide_arrivals(engine, *members("team", 2, 1000, tenant="u"))) == []
 
 
-def test_who_is_reclaimed_is_told_for_whom():
+def test_who_is_reclaimed_is_reported_for_whom():
     actions = decide_arrivals(lent(), *of("u", 1))
     assert {a.reason for a in actions if isinstance(a, Evict)} == {"reclaimed by u0 for tenant u"}
     assert {(a.is_preemption, a.is_reclaim) for a in actions if isinstance(a, Evict)} == {(False, True)}

@@ -59,7 +59,7 @@ def test_reasons_are_told_by_hosts_then_by_their_words():
     ]  # fmt: skip
 
 
-def test_a_mismatch_is_told_in_the_words_of_the_guest():
+def test_a_mismatch_is_shown_in_the_words_of_the_guest():
     tables = Tables()
     second = tables.reasons.number(Reason("host_affinity", "selector_mismatch", "1"))
     terms = tables.reasons.number(Reason("host_affinity", "affinity_mismatch"))
@@ -71,7 +71,7 @@ def test_a_mismatch_is_told_in_the_words_of_the_guest():
     assert shape_reason(tables.reasons, terms, shape_of(wanted)).text() == "affinity mismatch: size > 7 or gpu Exists"
 
 
-def test_a_very_long_affinity_is_told_in_short():
+def test_a_very_long_affinity_is_shown_in_short():
     tables = Tables()
     code = tables.reasons.number(Reason("host_affinity", "affinity_mismatch"))
     wanted = GuestSpec(host_affinity=(Term((Expression("zone", "In", tuple(f"zone-{i}" for i in range(500))),)),))

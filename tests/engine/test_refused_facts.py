@@ -62,7 +62,7 @@ REFUSED = {
     "a host whose labels are a list": lambda: HostJoined(host=Host(name="b", labels=listed)),
     "a host whose capacity is a text": lambda: HostJoined(host=Host(name="b", capacity=text)),
     "hosts in a list": lambda: HostsJoined(hosts=[Host(name="b")]),
-    "hosts of which one is none": lambda: HostsJoined(hosts=(Host(name="b"), wrong)),
+    "hosts, one of them invalid": lambda: HostsJoined(hosts=(Host(name="b"), wrong)),
     "a contradiction that brings names": lambda: HostJoined(
         host=Host(name="a", uid="a", version=1, capacity=amounts({"example.com/other": 1}))
     ),

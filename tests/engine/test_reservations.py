@@ -339,7 +339,7 @@ def test_a_reservation_that_is_over_holds_nothing_on_hosts_that_join():
     assert binds(decide_arrivals(engine, wants("g", 4000))) == {"g": "a"}
 
 
-def test_a_reservation_that_is_over_when_it_is_told_holds_nothing():
+def test_a_reservation_that_is_over_when_it_is_reported_holds_nothing():
     engine = fleet(4)
     step(engine, 20 * SECOND)
     reserve(engine, "r", 4, tenant="t", until=10 * SECOND)

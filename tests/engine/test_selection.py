@@ -123,7 +123,7 @@ def test_explained_scores_are_those_of_the_slow_twin(name, fleet, running, wante
 
 
 def asking(chosen: str, fleet: list[Host], running: list[tuple[GuestSpec, int]], **fields) -> Engine:
-    """Return an engine whose policy asks somebody before it decides."""
+    """Return an engine whose policy asks an extender before it decides."""
     return engine_and_twin(policy(chosen, ask=AskUse("oracle", **fields)), fleet, running)[0]
 
 

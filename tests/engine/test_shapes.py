@@ -147,7 +147,7 @@ def test_the_shape_that_was_idle_longest_is_forgotten_first():
     assert all(sized(number) in kept for number in range(len(freed), MANY))
 
 
-def test_a_shape_that_somebody_has_is_never_forgotten():
+def test_shape_in_use_is_never_forgotten():
     table = ShapeTable(Tables())
     held = table.number(sized(0))
     table.acquire(held)

@@ -87,7 +87,7 @@ def test_guests_that_were_put_back_keep_their_place_in_a_twin(twin):
     engine.apply(GuestLeft(uid="old"))
     engine.step(SECOND)
     stamps = [entry.stamp for entry in engine.state.queue.entries.values()]
-    assert stamps != sorted(stamps), "somebody was put back"
+    assert stamps != sorted(stamps), "a guest was put back"
     other = twin(engine)
     for each in (engine, other):
         each.apply(PolicyChanged(policies=(policy("spread"),)))

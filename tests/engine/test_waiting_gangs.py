@@ -488,7 +488,7 @@ def settled(engine: Engine) -> None:
 
 
 def happen(engine: Engine, rng: Random, number: int) -> None:
-    """Let something happen that may make room for somebody, or take it."""
+    """Let something happen that may make room for a guest, or take it."""
     kind = rng.choice(["gang", "gang", "guest", "leave", "leave", "leave", "cordon", "host"])
     running = [uid for uid in engine.guests() if engine.decision(uid).host]
     if kind == "gang":

@@ -1,6 +1,6 @@
 """A slow twin of the whole decision, in plain Python, written from the specifications: the oracle of the kernels.
 
-It keeps nothing but who is where, works every number out anew for each decision, and knows one host at a time.
+It keeps nothing but who is where, computes every number again for each decision, and knows one host at a time.
 Sources: ``vm-service.md`` 1.1 (least_loaded, best_fit, round_robin), ``kubernetes-scheduling.md`` 2.4 and 2.7 (filters,
 allocation, balance, preferences), ``gpu-sharing-and-fgd.md`` 1.3 to 1.7 (devices and the gpu-sharing scores).
 

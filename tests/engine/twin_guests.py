@@ -393,7 +393,7 @@ class GuestTwin(twin.Twin):
         return broken
 
     def has_friends(self, own: PlacedGuest, term: GuestTerm, others: list[PlacedGuest]) -> bool:
-        """Somebody whom all terms mean is near, or nobody is anywhere and the guest would be such a one itself."""
+        """A guest that all terms select is near, or there is none anywhere and the guest itself would be one."""
         spec = own.spec
         friends = [o.host for o in others if all(self.means(t, spec.namespace, o.spec) for t in spec.affinity)]
         if any(are_near(own.host, friend, term.topology) for friend in friends):

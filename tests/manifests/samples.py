@@ -59,5 +59,5 @@ def template(labels=None, *, annotations=None, **spec):
 
 
 def owned_by(kind, name, *, uid="", controller=True):
-    """Metadata of an object that somebody made."""
+    """Metadata of an object that a user created."""
     return {"ownerReferences": [{"kind": kind, "name": name, "uid": uid, "controller": controller}]}

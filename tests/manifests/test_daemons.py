@@ -91,7 +91,7 @@ ELIGIBLE = {
         ],
         ["n1"],
     ),
-    "what befalls a node and a cordon": (
+    "changes of a node and a cordon": (
         {},
         [
             node("n1", spec={"unschedulable": True}),

@@ -105,7 +105,7 @@ def test_one_name_in_two_namespaces_is_two_pods():
 DUPLICATES = {
     "nodes": ([node("n1"), node("n1")], "node n1 is given twice"),
     "pods": ([pod("a"), pod("a", metadata={"namespace": "default"})], "pod default/a is given twice"),
-    "pods of which one has ended": (
+    "pods, one of them ended": (
         [pod("a", status={"phase": "Failed"}), pod("a")],
         "pod default/a is given twice",
     ),
@@ -184,7 +184,7 @@ MANIFESTS = {
 
 
 @pytest.mark.parametrize(("data", "expected"), MANIFESTS.values(), ids=MANIFESTS.keys())
-def test_a_manifest_is_told_from(data, expected):
+def test_a_manifest_differs_from(data, expected):
     assert is_manifest(data) is expected
 
 
@@ -244,7 +244,7 @@ def test_equal_names_of_different_kinds_or_namespaces_are_no_duplicates():
 # ----------------------------------------------------------------------------------------------------- sources
 
 
-def test_hosts_and_guests_know_their_source_when_it_is_told():
+def test_hosts_and_guests_know_their_source_when_it_is_reported():
     made = thing("Deployment", "d", version="apps/v1", spec={"replicas": 2, "template": template()})
     found = read_manifests([node("n1"), pod("a"), made], sources=["nodes.yaml", "pods.yaml", "apps.yaml"])
     assert found.host_sources == ("nodes.yaml",)

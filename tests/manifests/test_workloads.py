@@ -33,7 +33,7 @@ def cron_job(name="night", *, suspend=False, **spec):
 
 
 def mine(name, kind, owner, *, uid="", labels=None, status=None, **fields):
-    """A pod that somebody made; it runs unless the keywords say otherwise."""
+    """A pod that a user created; it runs unless the keywords say otherwise."""
     metadata = {"namespace": "shop", "labels": labels or {"app": "web"}, **owned_by(kind, owner, uid=uid)}
     metadata |= fields.pop("metadata", {})
     return pod(name, metadata=metadata, status=status, **{"nodeName": "n1", **fields})

@@ -1,4 +1,4 @@
-"""The name that somebody may have meant."""
+"""The name that a user may have meant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks of a process: how the parts of one end, and what is told of it."""
+"""Tasks of a process: how the parts of one end, and what is reported about it."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ class TestCommand:
         assert done.code == 0, done.err
         assert [row["policy"] for row in done.json] == ["fgd", "last"]
 
-    def test_a_plugin_that_fails_is_told_with_its_run(self, data_dir, tmp_path):
+    def test_a_plugin_that_fails_is_reported_with_its_run(self, data_dir, tmp_path):
         file = tmp_path / "broken.py"
         file.write_text(
             "class Broken:\n"
@@ -255,7 +255,7 @@ class TestCommand:
         ("distributed", ("sim", "sweep", "out", "--policies", "fgd", "--dask", "tcp://127.0.0.1:9"), "dask"),
     ],
 )
-def test_a_missing_package_is_told_with_what_to_install(monkeypatch, tmp_path, data_dir, package, words, extra):
+def test_a_missing_package_is_reported_with_what_to_install(monkeypatch, tmp_path, data_dir, package, words, extra):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, package, None)
     done = hostler(*words, *(("--data-dir", data_dir) if "compare" in words else ()))

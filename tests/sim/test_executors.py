@@ -1,4 +1,4 @@
-"""Executors: whoever runs cells, the bytes of results are the same; what dies is told, and nothing is left behind."""
+"""Executors: results are the same bytes with each of them; what dies is reported, and nothing is left behind."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_a_workload_that_asks_for_too_much_is_thinned_by_the_tuning():
     experiment = openb_experiment("multigpu50", 7, tune=1.0)
     demand = sum(d.count * d.milli for i in experiment.order.tolist() for d in experiment.specs[i].devices)
     assert 0.99 * 6_212_000 < demand <= 6_212_000
-    assert len(set(experiment.order.tolist())) == len(experiment.order), "somebody was cloned"
+    assert len(set(experiment.order.tolist())) == len(experiment.order), "a guest was duplicated"
 
 
 def test_the_same_experiment_gives_the_same_bytes():

@@ -38,7 +38,7 @@ def test_an_experiment_has_the_promised_keys():
     )
 
 
-def test_a_scenario_is_told_in_a_table_and_as_data(scene):
+def test_a_scenario_is_shown_in_a_table_and_as_data(scene):
     told = hostler("sim", "run", str(scene))
     assert told.code == 0
     assert "6 guests, 6 finished" in told.out

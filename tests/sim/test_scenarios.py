@@ -1,4 +1,4 @@
-"""Scenarios in time: who runs where and when, what befalls hosts, and that nothing is lost or doubled."""
+"""Scenarios in time: which guest runs where and when, what happens to hosts, and that no guest is lost or doubled."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ ROUGH: dict[str, Any] = {
 def test_no_guest_is_lost_or_doubled_and_no_host_is_overfull(seed, policy):
     scene = scenario(read_with=seed, **ROUGH)
     history = play_small(scene, policy, seed)
-    assert (history.status == FINISHED).all(), "somebody never came to an end"
+    assert (history.status == FINISHED).all(), "a guest never finished"
     running = np.zeros(len(scene.workload), dtype=np.int64)
     used = np.zeros(len(scene.workload.hosts), dtype=np.int64)
     for at, guest, row, sign in zip(history.at_ns, history.guest, history.row, history.sign, strict=True):

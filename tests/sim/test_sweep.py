@@ -1,4 +1,4 @@
-"""Sweeps: every result in a file of its own, whoever ran it; stopped ones go on, failed cells stop nobody."""
+"""Sweeps: every result has its own file, stopped sweeps continue, and failed cells stop no others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.cli.cli_in_process import hostler
 from tests.sim.small_openb import small_cells, write_small_openb
 from tests.wait import GIVE_UP_S, wait_for_exit, wait_until
 
-# Once three cells are done, the others wait until somebody lets them go on.
+# Once three cells are done, the others wait until the test lets them continue.
 SLOW = """
 import time
 from pathlib import Path
@@ -186,7 +186,7 @@ class TestStopped:
 class TestDask:
     """Through the command; a real cluster is in the tests of executors."""
 
-    def test_an_address_where_nobody_answers_is_told(self, data_dir, tmp_path):
+    def test_an_address_where_nobody_answers_is_reported(self, data_dir, tmp_path):
         done = sweep(tmp_path / "out", data_dir, "--dask", "tcp://127.0.0.1:9")
         assert done.code == 3
         assert done.error == "no Dask scheduler answers at tcp://127.0.0.1:9"
@@ -254,7 +254,7 @@ class TestGrids:
     def test_a_sweep_needs_policies(self, data_dir, tmp_path):
         assert "name the policies" in sweep(tmp_path, data_dir, policies="").error
 
-    def test_a_folder_without_results_is_told(self, tmp_path):
+    def test_a_folder_without_results_is_reported(self, tmp_path):
         assert "has no results" in hostler("sim", "sweep", tmp_path, "--results").error
 
     @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_a_result_says_what_was_run_and_by_which_version(data_dir, tmp_path):
     assert len(found["curves"]["alloc"]) == 131
 
 
-def test_a_folder_that_cannot_be_made_is_told(data_dir, tmp_path):
+def test_a_folder_that_cannot_be_made_is_reported(data_dir, tmp_path):
     (tmp_path / "file").write_text("")
     done = sweep(tmp_path / "file" / "out", data_dir, "--jobs", "1")
     assert done.code == 2

@@ -97,7 +97,7 @@ def test_a_clock_that_is_set_back_does_not_silence_a_message():
     assert lines.lines[-1].endswith("bind refused pod=late")
 
 
-def test_what_was_left_out_last_is_told_at_the_end():
+def test_what_was_left_out_last_is_reported_at_the_end():
     lines = Lines()
     for number in range(25):
         lines.log.warn("bind refused", pod=number)

@@ -118,7 +118,7 @@ def listen(window: Window) -> None:
 
 @pytest.fixture
 def window(browser: Browser, service: WebService, admin: StorageState) -> Iterator[OpenWindow]:
-    """Return what opens windows: of the administrator, of whoever has a key, or (an empty one) of nobody."""
+    """Return what opens windows: of the administrator, of the owner of a key, or (an empty one) of no user."""
     opened: list[BrowserContext] = []
 
     def open_one(key: str | None = None, **options: object) -> Window:

@@ -1,4 +1,4 @@
-"""Who gets in, who stays out, and that no other site can act for whoever is in."""
+"""Who gets in, who stays out, and that no other site can act for a user who is logged in."""
 
 from __future__ import annotations
 
@@ -169,9 +169,7 @@ def test_a_key_of_one_project_sees_its_vms_only(window: OpenWindow, service: Web
     assert one.page.locator(".actions").count() == 0
 
 
-def test_whoever_may_not_do_something_is_told_why(
-    window: OpenWindow, service: WebService, made: dict[str, str]
-) -> None:
+def test_user_without_permission_learns_why(window: OpenWindow, service: WebService, made: dict[str, str]) -> None:
     one = window(key=service.make_key("operator"))
     one.open(f"/vms/{made['web-01']}")
     assert one.page.locator("text=Restart").count() == 1

@@ -189,9 +189,7 @@ def test_a_vm_is_resized_from_its_page(has_script: bool, window: OpenWindow, ser
     assert one.said == []
 
 
-def test_whoever_resizes_is_told_that_somebody_else_changed_it(
-    window: OpenWindow, service: WebService, vm: str
-) -> None:
+def test_resize_reports_that_another_user_changed_the_vm(window: OpenWindow, service: WebService, vm: str) -> None:
     one = window()
     one.open(f"/vms/{vm}/resize")
     other = VmEdit(spec={"cpu": "3"})

@@ -1,4 +1,4 @@
-"""Logins are counted by network where an address costs nothing: whoever has one of IPv6 has a whole /64."""
+"""Logins are counted by network where an address costs nothing: an owner of one IPv6 address has a whole /64."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_numbers_on_the_map_can_be_read(step: str, scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_map_goes_one_way_in_lightness(scheme: str) -> None:
-    """Whoever cannot tell hues apart still sees which host is fuller."""
+    """A user who cannot tell hues apart still sees which host is fuller."""
     known = colors(scheme)
     shades = [luminance(known[f"heat-{step}"]) for step in range(10)]
     if scheme == "light":

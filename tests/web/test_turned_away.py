@@ -1,4 +1,4 @@
-"""Whoever cannot be told from a stranger gets a page that says why, and a program an answer in its own words."""
+"""A caller without a valid key gets a page that says why, and a program gets an answer in its own format."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_a_browser_reads_that_the_database_does_not_answer() -> None:
         assert_is_page(answer, "database_closed")
 
 
-async def test_a_program_with_a_key_is_told_that_pages_are_not_for_it() -> None:
+async def test_a_program_with_a_key_learns_that_pages_are_not_for_it() -> None:
     async with door() as (service, _):
         for path, headers in (("/what-if?ask=json&cpu=1&memory=1Gi", {}), ("/what-if", JSON)):
             answer = await service.ask("GET", path, headers=headers)

@@ -132,7 +132,7 @@ def test_keys_are_confirmed_by_admins_of_all_projects_only(role: str, project: s
 
 
 def test_key_that_is_revoked_is_not_confirmed(service: WebService, client: httpx.Client) -> None:
-    """The list is old: somebody revoked the key meanwhile."""
+    """The list is old: the key was revoked meanwhile."""
     secret, identity = disabled_key(service)
     form = {"token": token_of(client.get(f"/keys/{identity}/confirm").text)}
     client.delete(f"/v1/keys/{identity}", headers={"Authorization": f"Bearer {service.key}"}).raise_for_status()

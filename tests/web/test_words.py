@@ -105,6 +105,6 @@ def test_cells_shrink_when_there_are_many() -> None:
     assert [map_density(count) for count in (20, 100, 1000)] == ["roomy", "middle", "dense"]
 
 
-def test_a_host_of_which_more_is_promised_than_it_has_has_nothing_free():
+def test_overcommitted_host_has_nothing_free():
     lacks = Failure(reason=CPU, needed=4000, free=-1000)
     assert failure_text(lacks).endswith("needs 4, 0 free")

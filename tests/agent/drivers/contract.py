@@ -461,7 +461,7 @@ async def a_vm_migrates_or_the_driver_says_that_it_cannot(setup: DriverSetup) ->
             assert await power_of(source, "a") == "running"
             return
         landing = await target.await_landing(setup.order("a", 2))
-        assert landing.secret, "whoever knows the address alone must not get in"
+        assert landing.secret, "the address alone must not let anyone in"
         assert await target.await_landing(setup.order("a", 2)) == landing
         assert await power_of(target, "a") == "landing"
         await source.send("a", landing)

@@ -17,7 +17,7 @@ IN_NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child
 START_S = 60.0
 SOCKET = Path("/run/libvirt/libvirt-sock")
 LOG = Path("/var/log/libvirtd.log")
-USER = "libvirt-qemu"  # Debian's libvirtd does not start without this user, whoever QEMU runs as
+USER = "libvirt-qemu"  # Debian's libvirtd does not start without this user, whatever user QEMU runs as
 
 DAEMON_SETTINGS = 'auth_unix_rw = "none"\nauth_unix_ro = "none"\nunix_sock_group = "root"\nlog_outputs = "3:stderr"\n'
 # VMs are not confined and no virtlogd runs: these tests are about the driver. With the user nobody, libvirtd was seen

@@ -35,7 +35,7 @@ class LibvirtSetup:
         self._storages = storages or {"shared": SHARED_POOL}
         if SHARED_POOL not in self.connection.listStoragePools():
             self.connection.storagePoolDefineXML(_SHARED_XML, 0).create(0)
-        self._wipe()  # a test that failed may have left something: whoever holds an error holds its host
+        self._wipe()  # a failed test may have left something: an error that is kept keeps its host
 
     def driver(self, host: str = "one") -> LibvirtDriver:
         return LibvirtDriver(

@@ -169,7 +169,7 @@ async def test_a_domain_of_ours_bears_the_vms_uuid_and_a_name_that_tells_it(tmp_
         assert "web &lt;1&gt;" in domain.XMLDesc()
 
 
-async def test_a_name_that_somebody_took_blocks_and_breaks_nothing(tmp_path):
+async def test_name_of_another_domain_blocks_and_breaks_nothing(tmp_path):
     setup = LibvirtSetup(tmp_path)
 
     async with open_driver(setup) as driver:
@@ -379,7 +379,7 @@ async def test_unreachable_address_is_a_driver_error_without_thread_leak(capfd):
     assert capfd.readouterr().err == "", "libvirt itself writes nothing"
 
 
-async def test_a_lost_connection_is_made_anew():
+async def test_a_lost_connection_is_recreated():
     thread = LibvirtThread(URI)
     await thread.open()
     try:

@@ -1,4 +1,4 @@
-"""What libvirt is told, and which domains are taken for ours; needs no libvirt."""
+"""The XML that libvirt gets, and which domains count as ours; needs no libvirt."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_vm_has_the_network_that_was_ordered(kind, cards):
     assert [card.get("type") for card in found] == [kind] * cards
 
 
-def test_a_card_keeps_its_address_when_the_vm_is_described_anew():
+def test_a_card_keeps_its_address_when_the_vm_is_described_again():
     address = described().find("devices/interface/mac").get("address")
     assert described(changed(memory_bytes=2**30)).find("devices/interface/mac").get("address") == address
     assert int(address[:2], 16) & 3 == 2, "of one receiver, and locally administered"

@@ -104,7 +104,7 @@ def test_a_process_that_waits_to_be_reaped_has_ended():
 
 
 @run_with(in_qemu_setup)
-async def test_somebody_elses_qemu_is_told_with_what_it_takes_and_left_alone(setup, /):
+async def test_foreign_qemu_is_reported_with_its_use_and_left_alone(setup, /):
     command = ["-nodefaults", "-display", "none", "-S", "-m", "16", "-accel", "tcg", "-name", "guest=stray"]
     stray = await asyncio.create_subprocess_exec("qemu-system-x86_64", *command)
     try:
@@ -131,7 +131,7 @@ async def test_a_vm_that_died_is_found_stopped_whatever_its_files_say(setup, /):
 
 
 @run_with(in_qemu_setup)
-async def test_a_vm_whose_record_is_damaged_is_told_and_not_touched(setup, /):
+async def test_a_vm_whose_record_is_damaged_is_reported_and_not_touched(setup, /):
     async with opened(setup) as driver:
         await driver.create(setup.order("a"))
         (folder_of(setup).path / "vm.json").write_bytes(b"{")
@@ -157,7 +157,7 @@ async def test_what_a_crash_left_half_made_is_no_vm_and_is_cleared_away(setup, /
 
 
 @run_with(in_qemu_setup)
-async def test_what_somebody_else_is_making_is_not_cleared_away(setup, /):
+async def test_unfinished_files_of_another_agent_are_not_removed(setup, /):
     async with opened(setup) as maker, opened(setup) as other:
         folder = folder_of(setup)
         async with maker._parts()[0].making():

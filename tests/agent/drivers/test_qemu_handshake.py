@@ -260,7 +260,7 @@ async def test_migration_under_way_outlasts_a_flood_and_its_repeats_are_bounded(
 def test_connection_that_comes_as_the_port_closes_is_closed(turns):
     async def scenario(host):
         address, port = host.landing.address.split(":")
-        await asyncio.sleep(0.01)  # it waits for somebody now
+        await asyncio.sleep(0.01)  # it waits for a connection now
         with socket.create_connection((address, int(port)), timeout=60):
             for _ in range(turns):
                 await asyncio.sleep(0)

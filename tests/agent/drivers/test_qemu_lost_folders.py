@@ -95,7 +95,7 @@ async def test_local_disk_that_is_removed_alone_makes_its_vm_absent(setup, drive
 
 
 @run_with(on_hosts)
-async def test_vm_with_a_missing_disk_is_made_anew_by_a_newer_booking(setup, driver, /):
+async def test_vm_with_a_missing_disk_is_recreated_by_a_newer_booking(setup, driver, /):
     order = msgspec.structs.replace(setup.order("a"), disks=(Disk(size_bytes=MIB),))
     await driver.create(order)
     (setup.folder / "one" / "vms" / "a" / "disks" / "disk0.qcow2").unlink()

@@ -1,4 +1,4 @@
-"""Live migration of real VMs: encrypted, repeatable, and never running twice, whoever dies at whatever moment."""
+"""Live migration of real VMs: encrypted, repeatable, and never running twice, whichever side dies at any moment."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ HELD_FROM = 2**16
 @pytest.mark.parametrize("victims", ["source", "target", "both"])
 @pytest.mark.parametrize("moment", MOMENTS)
 @run_with(in_qemu_setup)
-async def test_whoever_is_killed_while_a_vm_moves_it_runs_on_one_side_in_the_end(setup, /, moment, victims):
+async def test_vm_runs_on_one_side_when_a_process_is_killed_during_a_move(setup, /, moment, victims):
     order = await started(setup, moment)
     two = setup.driver("two")
     await two.open()

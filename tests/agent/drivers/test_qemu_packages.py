@@ -1,4 +1,4 @@
-"""``tools/packages``: quick where nothing is missing, and for whoever may not install anything, what to type."""
+"""``tools/packages``: quick if nothing is missing, and says what to type if it may not install packages."""
 
 from __future__ import annotations
 

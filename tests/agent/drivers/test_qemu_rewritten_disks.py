@@ -125,7 +125,7 @@ async def test_data_file_named_by_an_image_after_the_check_stops_the_boot(setup,
 
 @run_with(in_waiting_setup)
 async def test_data_file_named_under_a_running_vm_stops_its_landing(setup, /):
-    """The source runs on: only the target reads the header anew."""
+    """The source runs on: only the target reads the header again."""
 
     async with opened(setup, "one") as one, opened(setup, "two") as two:
         setup.let_qemu_go()

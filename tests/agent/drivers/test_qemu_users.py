@@ -17,7 +17,7 @@ def refusal(user: str) -> InputError:
     return caught.value
 
 
-def test_an_agent_of_root_is_told_the_option_and_how_to_make_a_user_for_it(monkeypatch):
+def test_an_agent_of_root_is_reported_the_option_and_how_to_make_a_user_for_it(monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: 0)
     error = refusal("")
     assert error.message == "VMs do not run as root and no other user is set"
@@ -29,6 +29,6 @@ def test_a_user_that_will_not_do_is_to_be_named_otherwise_by_the_option(user):
     assert refusal(user).hint.endswith("by --vm-user")
 
 
-def test_whoever_is_not_root_runs_vms_as_himself(monkeypatch):
+def test_agent_without_root_runs_vms_as_its_own_user(monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: 4_000_000)
     assert refusal("nobody").hint == "leave --vm-user out, or run the agent as root"

@@ -103,7 +103,7 @@ def test_host_of_an_older_version_is_not_marked_while_unmounted(places):
 
 @contextmanager
 def open_pipe(path: Path) -> Iterator[None]:
-    """Put a pipe there that somebody has open for writing: reading it finds nothing yet, and no end."""
+    """Put a pipe there that is open for writing: reading it finds nothing yet, and no end."""
     os.mkfifo(path)
     both_ends = os.open(path, os.O_RDWR)
     try:

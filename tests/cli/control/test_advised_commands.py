@@ -117,7 +117,7 @@ def test_a_file_that_says_nothing_of_a_vm_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("project")
-def test_whoever_keeps_a_vm_from_moving_elsewhere_is_told_how_to_end_that() -> None:
+def test_what_keeps_a_vm_from_moving_is_reported_with_a_cure() -> None:
     assert hostler("vm", "create", "web", *SMALL, "--host", "node-1", "--wait", "300").code == 0
     result = hostler("vm", "migrate", "web", "--to", "node-2")
     assert result.error == "VM web may only be on host node-1"

@@ -69,7 +69,7 @@ def test_a_further_context_is_not_the_current_one_and_says_so(key):
     assert hostler("context", "set", "old", "--project", "team-b").err == ""
 
 
-def test_without_the_current_context_none_is_current_and_that_is_told(key):
+def test_without_the_current_context_none_is_current_and_that_is_reported(key):
     hostler("context", "set", "home", "--server", HOME, "--key-file", key)
     hostler("context", "set", "work", "--server", HOME, "--key-file", key)
     result = hostler("context", "remove", "home")
@@ -91,7 +91,7 @@ def test_an_environment_that_beats_the_current_context_is_named(key, monkeypatch
 
 
 @pytest.mark.parametrize("option", ["--context", "--server", "--project", "-p"])
-def test_an_option_of_a_command_before_the_command_is_told_where_it_goes(option):
+def test_an_option_of_a_command_before_the_command_is_reported_where_it_goes(option):
     result = hostler(option, "bad", "vm", "list")
     assert (result.code, result.error) == (2, f"no such option '{option}'")
     assert result.hint == f"it goes behind the command: 'hostler vm list {option} …'"

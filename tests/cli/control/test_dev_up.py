@@ -1,4 +1,4 @@
-"""``hostler dev up`` as a process: whoever waits for its first start learns what it does."""
+"""``hostler dev up`` as a process: its first start says what it is waiting for."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def test_a_duration_in_other_units_is_not_looked_for_as_a_vm(text: str) -> None:
     )
 
 
-def test_half_a_second_is_told_what_is_taken_instead() -> None:
+def test_half_a_second_learns_what_is_taken_instead() -> None:
     result = hostler("vm", "stop", "web-0", "--wait", "500ms")
     assert (result.code, result.error) == (2, "--wait: '500ms' is not a whole number of seconds")
     assert result.hint == f"give --wait {TAKES}"

@@ -22,7 +22,7 @@ def test_resize_to_same_size_reports_nothing_to_change_and_no_event(project):
     assert hostler("vm", "events", "web-0", "-o", "json").json == before
 
 
-def test_the_protection_is_told_as_what_it_is_now(project):
+def test_the_protection_is_reported_as_what_it_is_now(project):
     host = made()
     on = hostler("vm", "resize", "web-0", "--cpu", "1", "--protected")
     assert on.out == f"{project}/web-0: protected from deletion; it is running on {host}\n"

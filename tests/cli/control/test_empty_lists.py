@@ -17,7 +17,7 @@ def said(*words: str) -> str:
     return result.err.removesuffix("\n")
 
 
-def test_whoever_has_no_vms_yet_is_told_how_to_make_one(project):
+def test_empty_list_says_how_to_create_a_vm(project):
     assert said("vm", "list") == f"there are no VMs in project {project} yet: {CREATE}{ELSEWHERE}"
     assert said("vm", "list", "--limit", "5") == said("vm", "list")
     assert hostler("vm", "list", "-o", "json").json == {"items": []}

@@ -1,4 +1,4 @@
-"""A first start, which compiles kernels for up to a minute, ends as soon as it is told to: real processes."""
+"""A first start, which compiles kernels for up to a minute, ends as soon as it gets a signal: real processes."""
 
 from __future__ import annotations
 

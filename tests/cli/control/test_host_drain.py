@@ -42,7 +42,7 @@ def test_a_drain_is_followed_vm_by_vm_until_the_host_is_empty(project):
         assert (again.json["name"], again.json["vms"]) == (host, 0)
 
 
-def test_a_vm_that_leaves_while_nobody_looks_at_its_host_is_told_of_too(served, project):
+def test_a_vm_that_leaves_while_nobody_looks_at_its_host_is_reported_too(served, project):
     slow, quick = created("slow"), created("quick")
     assert slow["host"] != quick["host"]
     fault = Fault(verb="await_landing", vm=slow["id"])
@@ -76,7 +76,7 @@ def test_a_vm_that_cannot_leave_is_named_and_ends_the_wait(project):
         assert f"hostler host undrain {host}" in result.hint
 
 
-def test_a_drain_that_takes_longer_than_somebody_waits_goes_on(served, project):
+def test_drain_continues_after_the_command_stops_waiting(served, project):
     host = created("web-0")["host"]
     drivers = [driver for name, driver in served.fleet.drivers.items() if name != host]
     fault = Fault(verb="await_landing")  # so that it moves as long as we like

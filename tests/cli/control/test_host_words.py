@@ -32,7 +32,7 @@ def test_host_forced_offline_becomes_ready_while_its_agent_lives() -> None:
     assert "whatever its agent says" not in told + hostler("host", "--help").out
 
 
-def test_nobody_is_told_what_to_do_with_vms_of_a_host_that_is_not_heard(
+def test_nobody_learns_what_to_do_with_vms_of_a_host_that_is_not_heard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with plane(tmp_path, "node-1") as own:

@@ -1,4 +1,4 @@
-"""Mistakes in amounts, times and names: each is told by the option or field that has it, with what would be right."""
+"""Mistakes in amounts, times and names: the error names the option or field, and what would be right."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_a_project_that_exists_may_be_empty(project: str) -> None:
     assert hostler("vm", "get", "x").error == f"there is no VM 'x' in project {project}"
 
 
-def test_a_key_that_may_not_read_projects_is_told_nothing_of_them(
+def test_a_key_that_may_not_read_projects_is_reported_nothing_of_them(
     served: ControlPlaneThread, project: str, tmp_path: Path
 ) -> None:
     with served.client() as client:
@@ -58,7 +58,7 @@ def test_a_key_that_may_not_read_projects_is_told_nothing_of_them(
     assert hostler("vm", "get", "x", "--key-file", file).error == f"there is no VM 'x' in project {project}"
 
 
-def test_a_key_of_one_project_is_told_how_to_name_it(
+def test_a_key_of_one_project_is_reported_how_to_name_it(
     served: ControlPlaneThread, project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with served.client() as client:

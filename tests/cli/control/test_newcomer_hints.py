@@ -55,7 +55,7 @@ def test_the_queue_says_of_when_its_reasons_are():
     assert hostler("vm", "queue", "-o", "json").err == ""
 
 
-def test_whoever_waits_is_told_when_a_place_was_looked_for_last(project):
+def test_waiting_vm_shows_when_it_was_last_tried(project):
     assert hostler("vm", "create", "huge", "--cpu", "64", "--memory", "1Gi").code == 0
     wait_until(lambda: bool(hostler("vm", "get", "huge", "-o", "json").json["tried_at"]))
     tried = hostler("vm", "get", "huge", "-o", "json").json["tried_at"]

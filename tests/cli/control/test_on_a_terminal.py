@@ -1,4 +1,4 @@
-"""What somebody at a terminal sees and is asked, on a terminal that really is one."""
+"""What a user sees and is asked, on a real terminal."""
 
 from __future__ import annotations
 

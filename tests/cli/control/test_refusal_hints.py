@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("project")
 SMALL = ("--cpu", "1", "--memory", "1Gi")
 
 
-def test_who_deletes_a_protected_vm_is_told_how_to_take_the_protection_off() -> None:
+def test_who_deletes_a_protected_vm_is_reported_how_to_take_the_protection_off() -> None:
     assert hostler("vm", "create", "db", *SMALL, "--protected", "--wait", "300").code == 0
     result = hostler("vm", "delete", "db", "--yes")
     assert (result.code, result.error) == (4, "VM db is protected from deletion")
@@ -22,7 +22,7 @@ def test_who_deletes_a_protected_vm_is_told_how_to_take_the_protection_off() -> 
     assert hostler("vm", "delete", "db", "--yes", "--wait", "300").code == 0
 
 
-def test_who_changes_a_vm_that_moves_is_told_how_to_call_the_move_off(served: ControlPlaneThread) -> None:
+def test_who_changes_a_vm_that_moves_is_reported_how_to_call_the_move_off(served: ControlPlaneThread) -> None:
     assert served.fleet is not None
     assert hostler("vm", "create", "web", *SMALL, "--wait", "300").code == 0
     drivers = list(served.fleet.drivers.values())
@@ -41,7 +41,7 @@ def test_who_changes_a_vm_that_moves_is_told_how_to_call_the_move_off(served: Co
             driver.faults.remove(fault)
 
 
-def test_who_names_a_host_that_is_not_there_is_told_where_hosts_are_listed() -> None:
+def test_who_names_a_host_that_is_not_there_is_reported_where_hosts_are_listed() -> None:
     result = hostler("vm", "create", "web", *SMALL, "--host", "node-9")
     assert result.code == 2
     assert "there is no host 'node-9'" in result.error

@@ -11,7 +11,7 @@ from tests.cli.cli_in_process import hostler
 
 
 @pytest.mark.parametrize("words", [("saved", "--force"), ("--in-place",)], ids=["a file", "in place"])
-def test_who_restores_while_the_service_runs_is_told_to_stop_it(
+def test_who_restores_while_the_service_runs_is_asked_to_stop_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)

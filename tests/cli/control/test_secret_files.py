@@ -35,7 +35,7 @@ def test_a_secret_replaces_an_older_one_and_shuts_others_out(tmp_path):
     assert (path.read_text(), mode(path)) == ("new\n", 0o600)
 
 
-def test_no_secret_goes_into_a_pipe_even_where_somebody_reads_it(pipe):
+def test_no_secret_is_written_to_a_pipe_even_if_it_has_a_reader(pipe):
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
         with pytest.raises(InputError, match="no regular file"):

@@ -1,4 +1,4 @@
-"""Verbs of ``hostler host`` that take several hosts, of which one is not there or is refused."""
+"""Verbs of ``hostler host`` that take several hosts, one of them missing or rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verbs of ``hostler vm`` that take several VMs, of which one is not there or is refused."""
+"""Verbs of ``hostler vm`` that take several VMs, one of them missing or rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever waits is not told the trouble of an order that his own has replaced."""
+"""A command that waits does not report the problem of an order that its own order has replaced."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BLOCKED = {"kind": "blocked", "code": "no_image", "message": "web.qcow2 is not t
 
 
 def told(project: str, verb: str, state: str, power: str, before: dict, *later: dict | None) -> list[str]:
-    """Change a VM that has a trouble, let a server answer which it has at each look, and return what is told."""
+    """Change a VM that has a trouble, let a server answer which it has at each look, and return the output."""
     made = hostler("vm", "create", "web-0", "--cpu", "1", "--memory", "1Gi", "--wait", "300", "-o", "json").json
     assert made["vm"]["project"] == project
     vm = {**made["vm"], "state": state, "power": power}
@@ -33,7 +33,7 @@ def test_what_the_last_try_failed_by_is_not_told_of_the_next_one(project):
     assert told(project, "restart", "starting", "running", OLD, OLD, None) == []
 
 
-def test_another_trouble_is_told_and_so_is_the_old_one_when_it_comes_back(project):
+def test_another_trouble_is_reported_and_so_is_the_old_one_when_it_comes_back(project):
     assert told(project, "restart", "starting", "running", OLD, OLD, NEW, OLD) == [
         f"{project}/web-0 is starting: transient: the disk is busy",
         f"{project}/web-0 is starting: permanent: start failed",
@@ -44,7 +44,7 @@ def test_what_kept_a_vm_from_running_is_not_told_of_its_stop(project):
     assert told(project, "stop", "stopping", "stopped", BLOCKED, BLOCKED, BLOCKED) == []
 
 
-def test_what_a_vm_that_is_to_run_still_waits_for_is_told(project):
+def test_what_a_vm_that_is_to_run_still_waits_for_is_reported(project):
     assert told(project, "restart", "starting", "running", BLOCKED, BLOCKED) == [
         f"{project}/web-0 is starting: blocked: web.qcow2 is not there"
     ]

@@ -118,7 +118,7 @@ def test_operations_name_the_vm_that_they_are_about(project):
     assert subject in hostler("operation", "list", "-o", "wide").out
 
 
-def test_a_project_without_a_quota_is_told_so(project):
+def test_a_project_without_a_quota_is_reported_so(project):
     for words in (("get", project), ("delete", project, "--yes")):
         result = hostler("quota", *words)
         assert (result.code, result.error) == (2, f"project {project} has no quota")
@@ -137,13 +137,13 @@ def test_a_project_without_a_quota_is_told_so(project):
     ],
 )
 @pytest.mark.usefixtures("project")
-def test_whoever_looks_for_what_is_not_there_is_told_what_lists_it(words, command):
+def test_missing_object_hints_at_the_command_that_lists_it(words, command):
     result = hostler(*words)
     assert (result.code, result.hint) == (2, f"'hostler {command} list' shows what there is")
 
 
 @pytest.mark.parametrize("kind", ["project", "quota", "gang", "reservation", "operation"])
-def test_what_is_not_there_is_told_so(project, kind):
+def test_what_is_not_there_is_reported_so(project, kind):
     result = hostler(kind, "get", "nobody")
     assert result.code == 2
     assert result.error

@@ -155,7 +155,7 @@ def test_a_name_is_taken_once(project):
     assert (result.code, "web-0" in result.error) == (4, True)
 
 
-def test_what_was_made_before_a_refusal_is_told(project):
+def test_what_was_made_before_a_refusal_is_reported(project):
     vm("create", "worker-1", *SMALL)
     result = vm("create", "worker", *SMALL, "--count", "3")
     assert result.code == 4
@@ -296,7 +296,7 @@ def test_a_vm_moves_to_another_host(project):
     assert result.json["vm"]["host"] in NODES - {there}
 
 
-def test_delete_asks_unless_it_is_told_not_to(project):
+def test_delete_asks_unless_it_is_reported_not_to(project):
     created()
     result = vm("delete", "web-0")
     assert (result.code, result.hint) == (2, "--yes confirms it")
@@ -406,7 +406,7 @@ def going_on(*words):
     """Run a command that does not end by itself, yield its lines, and interrupt it."""
     process = subprocess.Popen(
         [sys.executable, "-c", MAIN, "vm", *words], stdout=subprocess.PIPE, text=True, env=os.environ,
-        # Whoever runs the tests in the background has interrupts ignored, and children inherit that.
+        # A shell starts background jobs with interrupts ignored, and children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     try:
@@ -478,7 +478,7 @@ def test_events_are_chosen_by_time_kind_and_number(project):
     assert "10m" in wrong.hint
 
 
-def test_a_wrong_key_is_told_so(project, tmp_path):
+def test_a_wrong_key_is_reported_so(project, tmp_path):
     from tests.cli.control.command_process import secret
 
     result = vm("list", "--key-file", secret(tmp_path / "wrong.key", "nonsense"))

@@ -1,4 +1,4 @@
-"""What somebody who waits is told: the reason while it lasts, and what goes on when he does not wait any longer."""
+"""What a waiting command prints: the reason while it lasts, and what continues when it stops waiting."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def changed(project: str) -> dict:
     return result.json
 
 
-def test_the_reason_is_told_while_somebody_waits(project):
+def test_reason_is_reported_while_the_command_waits(project):
     identity = refused("huge")
     result = hostler("operation", "wait", identity, "--seconds", "0")
     assert result.code == 3
@@ -49,7 +49,7 @@ def test_on_a_terminal_the_reason_stays_above_the_line_that_goes_away(project):
     assert f"{project}/huge is pending: {NO_ROOM}\r\n\r\x1b[Khuge: pending\r\x1b[K" in seen
 
 
-def test_a_reason_is_told_again_only_when_it_is_another_one(project):
+def test_a_reason_is_reported_again_only_when_it_is_another_one(project):
     made = changed(project)
     vm, operation = made["vm"], made["operation"]
     pending, over = ScriptedAnswer(body={**operation, "state": "pending"}), ScriptedAnswer(body=operation)

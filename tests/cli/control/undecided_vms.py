@@ -1,4 +1,4 @@
-"""VMs that find no place: however long a busy machine needs to decide that, somebody waits for it."""
+"""VMs that find no place: waits until that is decided, however long a busy machine needs."""
 
 from __future__ import annotations
 

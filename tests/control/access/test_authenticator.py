@@ -99,7 +99,7 @@ def test_a_key_revoked_in_this_process_is_refused_at_once(door):
     assert door.fails(secret, 4) == "unauthenticated"
 
 
-def test_whatever_stays_open_is_told_of_each_forgetting(door):
+def test_whatever_stays_open_is_reported_each_forgetting(door):
     identity, secret = door.make_key()
     door.key(secret)
     told = []
@@ -162,7 +162,7 @@ def test_a_mistyped_key_costs_no_read(door):
     assert door.reader.reads == 0
 
 
-def test_whoever_fails_too_often_is_kept_out_and_let_in_later(database):
+def test_address_with_many_failures_is_blocked_for_a_while(database):
     door = Door(database, limits=RateLimits(failures=Rate(2)))
     wrong = [make_secret("key", repeatable_random(500 + 2 * number)).text for number in range(9)]
     assert [door.fails(one) for one in wrong[:5]] == ["unauthenticated"] * 3 + ["too_many_requests"] * 2

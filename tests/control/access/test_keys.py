@@ -108,7 +108,7 @@ def test_there_is_no_first_key_once_there_was_any(database, make, write):
     assert write(lambda c: keys.first_admin_key(c, 30, repeatable_random(900))) is None
 
 
-def test_whoever_has_the_database_gets_in_again(database, write, enter):
+def test_owner_of_the_database_gets_in_again(database, write, enter):
     _, secret = write(lambda c: keys.make_admin_key(c, name="rescue", now_ns=5, random=repeatable_random(700)))
     assert enter(secret).why_not("host.admin") is None
 

@@ -1,4 +1,4 @@
-"""Limits: what is let through, for how long somebody waits, and how much is remembered."""
+"""Limits: what is let through, how long callers wait, and how much is remembered."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_rounding_never_raises_a_budget(rate):
 
 
 @given(rates, gaps)
-def test_whoever_waits_as_told_is_let_through(rate, gaps):
+def test_caller_that_waits_as_asked_is_let_through(rate, gaps):
     limiter, now = Limiter(RateLimits(reads=rate)), 0
     for gap in gaps:
         now += gap
@@ -106,7 +106,7 @@ def test_memory_is_bounded_and_the_least_recent_is_forgotten():
     assert limiter.take("b", 0, is_change=True) == 0
 
 
-def test_whoever_is_asked_for_is_not_forgotten():
+def test_entry_in_use_is_not_forgotten():
     kept: LeastRecentlyUsed[int] = LeastRecentlyUsed(2)
     kept.put("a", 1)
     kept.put("b", 2)

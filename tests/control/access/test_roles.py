@@ -143,7 +143,7 @@ def test_a_pattern_that_covers_another_allows_all_that_it_allows():
 
 
 @given(principals, st.data())
-def test_what_somebody_may_grant_he_may_do_himself(maker, data):
+def test_grantable_permissions_are_permissions_of_the_granter(maker, data):
     made = data.draw(
         st.builds(
             Principal,

@@ -41,7 +41,7 @@ def test_secrets_differ_in_id_and_random_part():
 
 
 @given(st.integers(0, 67), st.sampled_from(ALPHABET), st.integers(0, 50))
-def test_one_wrong_character_is_told_from_a_wrong_key(place, letter, seed):
+def test_one_wrong_character_differs_from_a_wrong_key(place, letter, seed):
     text = make_secret("key", repeatable_random(seed)).text
     wrong = text[:place] + letter + text[place + 1 :]
     if wrong == text:

@@ -77,7 +77,7 @@ def test_no_text_is_a_cookie(text):
 
 
 @given(st.binary(min_size=32, max_size=32), st.sampled_from(("viewer", "admin")), st.integers(0, 2**62))
-def test_a_cookie_signed_by_somebody_else_is_forged(secret, role, expires_ns):
+def test_cookie_signed_with_another_key_is_forged(secret, role, expires_ns):
     if secret != SECRET:
         assert refused(seal(DashboardSession("abc", role, "", expires_ns, "seed"), secret)) == "forged"
 

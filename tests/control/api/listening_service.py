@@ -28,7 +28,7 @@ class ListeningService:
         self.address = address
         self.there: dict[str, dict[str, str]] = {}  # what a path begins with to its parameters
         self.secrets: dict[str, str] = {"admin": service.secret, "nobody": ""}
-        self.at_rest: dict[str, list[Any]] = {}  # what there was after somebody's last test
+        self.at_rest: dict[str, list[Any]] = {}  # what there was after the last test of another module
         self._loop = loop
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -88,7 +88,7 @@ class Fleet:
         """Compare where VMs are, or go, with where they were: nobody came to a host that was closed all the time."""
         for vm, hosts in places.items():
             new = hosts - self.places.get(vm, set())
-            assert not new & self.shut, f"{vm} came to {new}, of which {self.shut} are closed"
+            assert not new & self.shut, f"{vm} came to {new}, but {self.shut} are closed"
         self.places = places
         self.shut = set(self.closed)
 

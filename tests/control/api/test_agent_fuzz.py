@@ -30,7 +30,7 @@ SIZE = {"cpu_millis": 4000, "memory_bytes": 8 * GIB, "disk_bytes": 100 * GIB}
 
 
 class Agent:
-    """The agent of a host, which has joined and starts anew whenever it is to say something."""
+    """The agent of a host, which has joined, and restarts before each message."""
 
     def __init__(self, service: ListeningService, client: httpx.Client) -> None:
         self._client = client
@@ -52,7 +52,7 @@ class Agent:
         return {"boot": "b", "agent": run, "version": "1", "driver": "fake", "capabilities": {}, "size": SIZE}
 
     def report(self) -> dict[str, Any]:
-        """Start anew, and return what it says next."""
+        """Restart, and return what it says next."""
         said = self.registration()
         told = self._post(REGISTER_PATH, said)
         self.credential = told["credential"] or self.credential

@@ -67,7 +67,7 @@ QUIET = {
 
 @pytest.fixture(scope="module")
 def served() -> set[str]:
-    """Return the names of all series that a service serves which has answered and refused somebody."""
+    """Return the names of all series of a service that has answered one caller and rejected another."""
 
     async def story() -> str:
         async with open_service() as service:

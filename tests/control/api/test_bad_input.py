@@ -126,7 +126,7 @@ async def test_broken_bodies_are_refused_by_what_is_wrong_with_them() -> None:
         assert not [line for line in service.said if "failed" in line]
 
 
-async def test_broken_json_is_told_with_its_position() -> None:
+async def test_broken_json_is_reported_with_its_position() -> None:
     async with open_service() as service:
         body, headers = b'{"name": web}', {"Content-Type": "application/json"}
         answer = await service.ask("POST", "/v1/vms", content=body, headers=headers)

@@ -47,7 +47,7 @@ async def revoked_elsewhere(service: InProcessService, secret: str) -> None:
 
 
 async def rights(service: InProcessService) -> tuple[Any, Any, bytes]:
-    """Return all that somebody could make who should not; when keys were used apart."""
+    """Return all that a caller could make without permission, and when keys were used."""
 
     def work(connection: Connection) -> tuple[Any, Any]:
         ends = {row.id: row.revoked_ns for row in keys.list_keys(connection).items}

@@ -1,4 +1,4 @@
-"""Whoever may read one project never meets a name of another, whatever he asks and on whichever page he looks.
+"""A caller who may read one project never sees a name of another, in no answer and on no page.
 
 The other project has nothing that is not called by a telling name. All that REST describes is asked, and all pages are
 looked at: a new address is tested here without being listed.

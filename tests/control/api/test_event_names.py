@@ -22,7 +22,7 @@ SMALL = VmSpec(cpu="2", memory="4Gi")
         (VmSpec(cpu="2", memory="1Gi", labels={"a": "b"}), "asked to resize web: memory 4Gi → 1Gi, labels"),
     ],
 )
-def test_a_resize_is_told_from_what_to_what(after: VmSpec, text: str) -> None:
+def test_a_resize_differs_from_what_to_what(after: VmSpec, text: str) -> None:
     assert resize_text("web", SMALL, after) == text
 
 

@@ -23,7 +23,7 @@ from tests.control.api.service_in_process import InProcessService, open_service
 ADMIN = Principal(id="root", role="admin")
 
 
-async def test_the_life_of_a_vm_is_told_in_words_of_its_owner():
+async def test_the_life_of_a_vm_is_shown_in_words_of_its_owner():
     async with open_service() as service:
         await service.add_hosts("a")
         made = (await service.create("web")).json()["vm"]["id"]
@@ -61,7 +61,7 @@ async def test_the_life_of_a_vm_is_told_in_words_of_its_owner():
         ("odd.thing", "{name}", "thing {name}"),
     ],
 )
-def test_a_deed_is_told_after_who_did_it(what, name, text):
+def test_a_deed_is_reported_after_who_did_it(what, name, text):
     assert action_text(what, name) == text
 
 

@@ -75,7 +75,7 @@ async def test_a_refusal_says_so_too():
         ({"min": {"cpu": "3"}}, "(2 used, 2 asked, 3 guaranteed; all projects use 2 of 3 guaranteed in all)"),
     ],
 )
-async def test_a_vm_beyond_its_quota_is_told_by_how_much(quota, expected):
+async def test_a_vm_beyond_its_quota_is_reported_by_how_much(quota, expected):
     async with open_service() as service:
         await service.add_hosts("a", cpu=16)
         await service.ask("POST", "/v1/projects", json={"name": "red"})

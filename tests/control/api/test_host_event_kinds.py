@@ -1,4 +1,4 @@
-"""Owners read in events how their VMs are, once for each change, and of which host the agent is that said so."""
+"""Owners read each change of their VMs once in the events, with the host whose agent reported it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def events(service: InProcessService, vm: str) -> list[dict[str, Any]]:
     return [dict(one) for one in found]
 
 
-async def test_each_change_of_how_a_vm_is_is_told_once_in_its_owners_words() -> None:
+async def test_each_change_of_how_a_vm_is_is_reported_once_in_its_owners_words() -> None:
     async with open_service() as service:
         north = FakeHost(service, "north", 4, set())
         await north.join()

@@ -49,7 +49,7 @@ async def test_what_unknown_vms_take_is_shown_and_not_given_away() -> None:
         assert (waiting["state"], waiting["host"]) == ("pending", None)
 
 
-async def test_a_size_that_is_not_taken_is_told_with_the_host() -> None:
+async def test_a_size_that_is_not_taken_is_reported_with_the_host() -> None:
     async with open_service() as service:
         mount(service.app, service.context)
         me, cookie = await joined(service, "node-1"), await log_in(service)

@@ -1,4 +1,4 @@
-"""What is told of a host that is not heard or not let in, and of the VMs on it: what the matter is and what to do."""
+"""What is reported about a silent or locked-out host and its VMs: the problem, and what to do."""
 
 from __future__ import annotations
 

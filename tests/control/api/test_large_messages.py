@@ -180,7 +180,7 @@ async def test_registration_with_too_many_vms_goes_on_in_reports() -> None:
         assert (found["state"], found["host"]) == ("running", "north")
 
 
-async def test_report_above_the_limit_is_told_in_parts() -> None:
+async def test_report_above_the_limit_is_shown_in_parts() -> None:
     """Ten thousand VMs appear at once on a host that has registered."""
 
     async with open_service() as service:

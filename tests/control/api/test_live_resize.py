@@ -1,4 +1,4 @@
-"""A VM that runs where the driver resizes stopped VMs only is not resized: it is told to stop first."""
+"""A VM that runs where the driver resizes stopped VMs only is not resized: the error says to stop it first."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.control.api.user_actions import UserActions
 
 
 def play(examples: int, steps: int) -> None:
-    """Let people do this and that. A failure is told as it came: to look for a shorter one would take many minutes."""
+    """Let users do things at random. A failure is reported as it came: finding a shorter one would take minutes."""
     run_state_machine_as_test(
         UserActions,
         settings=settings(

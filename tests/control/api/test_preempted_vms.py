@@ -1,4 +1,4 @@
-"""What is told of a VM that was stopped for another: that it was, and for whom where its owner may know that."""
+"""What is reported about a preempted VM: that it was preempted, and for which VM if its owner may know that."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_vm_with_room_or_stopped_by_owner_is_not_shown_as_preempted() -> N
         assert (told["state"], told["now"], told["made_way"]) == ("running", "runs on a", "")
 
 
-async def test_a_vm_that_made_way_and_runs_again_is_told_of_as_one_that_runs() -> None:
+async def test_a_vm_that_made_way_and_runs_again_is_reported_as_one_that_runs() -> None:
     async with open_service() as service:
         low = await crowded(service, "default")
         await service.add_hosts("b")

@@ -89,7 +89,7 @@ async def test_missing_host_of_request_is_named(path: str, body: dict[str, Any])
         ("/v1/tokens/x", "token"),
     ],
 )
-async def test_missing_thing_is_told_by_kind_and_name(path: str, kind: str) -> None:
+async def test_missing_thing_is_reported_by_kind_and_name(path: str, kind: str) -> None:
     async with open_service() as service:
         assert told(await service.ask("GET", path)) == (404, "not_found", cause("missing", kind, "x"))
 

@@ -176,7 +176,7 @@ async def test_decisions_and_what_ifs_do_not_name_vms_of_other_projects() -> Non
             assert "a VM of another project" in ours.text, path
 
 
-async def test_whoever_may_not_move_a_vm_learns_nothing_of_hosts() -> None:
+async def test_caller_who_may_not_move_a_vm_learns_nothing_about_hosts() -> None:
     async with open_service() as service:
         await service.add_hosts("a")
         red, _ = await two_projects(service)

@@ -22,7 +22,7 @@ async def test_a_database_that_is_gone_is_no_reason_to_say_where_it_was():
         assert any("not ready: the database is closed" in line for line in service.said)
 
 
-async def test_a_log_that_cannot_be_followed_is_told_in_plain_words():
+async def test_a_log_that_cannot_be_followed_is_shown_in_plain_words():
     async with open_service() as service:
         service.context.books.trouble = WHERE
         answer = await service.as_key("", "GET", "/readyz")

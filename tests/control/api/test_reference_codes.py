@@ -159,7 +159,7 @@ async def test_capable_agent_is_chosen_or_incapable_ones_are_counted(
 
 
 @run_with(play)
-async def test_a_capable_agent_without_room_is_told_as_such(service: InProcessService, /) -> None:
+async def test_a_capable_agent_without_room_is_reported_as_such(service: InProcessService, /) -> None:
     await agent(service, "capable", (0, 12000, 80000), has=(FIRECRACKER,))
     await agent(service, "roomy", (8, 16000, 100_000))
     refused = await create(service, "vm", needs(FIRECRACKER))

@@ -49,7 +49,7 @@ def test_names_are_names(word: str) -> None:
     check_name("name", word)
 
 
-def test_a_name_inside_a_list_is_told_with_its_place() -> None:
+def test_a_name_inside_a_list_is_reported_with_its_place() -> None:
     vms = [{"name": "web", "spec": SPEC}, {"name": "two words", "spec": SPEC}]
     assert told("/v1/plan", {"vms": vms}) == (400, "vms[1].name: 'two words' is not a name", HINT)
 

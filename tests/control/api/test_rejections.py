@@ -1,4 +1,4 @@
-"""Whoever is refused is counted at once; what callers whom we know were refused becomes events, few however many."""
+"""Rejected requests are counted at once; those of known callers become events, but only a few."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def test_refused_agents_are_counted_by_what_was_wrong() -> None:
         assert (await counts(service))['{code="unauthenticated",door="agent"}'] == 2
 
 
-def test_what_is_told_apart_between_two_writes_has_an_end() -> None:
+def test_what_is_reported_apart_between_two_writes_has_an_end() -> None:
     refusals = RejectionLog()
     for number in range(5000):
         refusals.gather(RejectedRequests(actor=f"key:{number}", code="forbidden", text="", request="", at_ns=1))

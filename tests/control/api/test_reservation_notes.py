@@ -81,7 +81,7 @@ async def test_one_that_has_not_begun_keeps_nothing_now(service: InProcessServic
 
 
 @run_with(in_house)
-async def test_what_it_does_is_told_again_when_it_is_changed_or_looked_at(service: InProcessService, /) -> None:
+async def test_what_it_does_is_reported_again_when_it_is_changed_or_looked_at(service: InProcessService, /) -> None:
     await kept(service)
     path, closed = "/v1/reservations/default/night", "no host has cpu left for others than project default"
     answer = await service.ask("PATCH", path, json={"amounts": {"cpu": 4}})

@@ -23,7 +23,7 @@ async def reserved(service: InProcessService, path: str = "/v1/hosts/a", **more:
 
 
 @run_with(run_in_service)
-async def test_it_is_told_in_the_list_and_of_one_host(service: InProcessService, /) -> None:
+async def test_it_is_shown_in_the_list_and_of_one_host(service: InProcessService, /) -> None:
     assert await reserved(service) == []
     await keep(service)
     listed = (await service.ask("GET", "/v1/hosts")).json()["items"]
@@ -32,7 +32,7 @@ async def test_it_is_told_in_the_list_and_of_one_host(service: InProcessService,
 
 
 @run_with(run_in_service)
-async def test_it_is_told_after_an_act_and_an_edit(service: InProcessService, /) -> None:
+async def test_it_is_reported_after_an_act_and_an_edit(service: InProcessService, /) -> None:
     await keep(service)
     assert await reserved(service, "/v1/hosts/a/cordon", method="POST") == KEPT
     assert await reserved(service, method="PATCH", json={"labels": {"rack": "1"}}) == KEPT

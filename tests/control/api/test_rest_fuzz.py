@@ -53,7 +53,7 @@ def name_of(route: Route) -> str:
 
 
 def send(service: ListeningService, route: Route, who: str, examples: int) -> set[int]:
-    """Send so many requests as somebody, to what is there and to what is not; return the statuses that came back."""
+    """Send a number of requests as one caller, to existing and missing objects; return their statuses."""
     schema, secret = described(), service.secrets[who]
     there = next((there for begin, there in service.there.items() if route.path.startswith(f"{begin}/")), {})
     seen: set[int] = set()
@@ -78,7 +78,7 @@ def send(service: ListeningService, route: Route, who: str, examples: int) -> se
 
 
 def check_others(service: ListeningService, route: Route, who: str, examples: int) -> None:
-    """Somebody who may do little gets no more than that, and leaves everything else as it is."""
+    """A caller with few permissions gets no more than those, and changes nothing else."""
     without = "red" if who == "editor of red" else ""
     before = service.at_rest.pop(who, None) or service.run(service.belongings(without=without))
     seen = send(service, route, who, examples)

@@ -111,7 +111,7 @@ async def test_an_address_has_so_many_lines_in_the_log() -> None:
         assert len(at.service.said) == 20
 
 
-async def test_whoever_comes_without_a_key_again_and_again_does_not_fill_the_log() -> None:
+async def test_repeated_requests_without_a_key_do_not_fill_the_log() -> None:
     async with open_service() as service:
         service.context.clock = lambda: 10**18
         service.said.clear()

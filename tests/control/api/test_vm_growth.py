@@ -36,7 +36,7 @@ async def test_it_shows_what_it_has_beside_what_it_wants() -> None:
         assert (await shown(service, vm))["booked"] is None
 
 
-async def test_why_it_waits_is_told_in_totals_and_of_no_host_that_nobody_named() -> None:
+async def test_why_it_waits_is_shown_in_totals_and_of_no_host_that_nobody_named() -> None:
     async with open_service() as service:
         vm = await one_that_waits(service)
         assert (await shown(service, vm))["why"] == "0 of 3 hosts: 2 not its host, 1 insufficient cpu"
@@ -54,7 +54,7 @@ async def test_why_it_waits_is_told_in_totals_and_of_no_host_that_nobody_named()
         assert "all that it would have" in decision["decision"]["note"]
 
 
-async def test_a_quota_that_is_exceeded_is_told_as_more_than_it_has() -> None:
+async def test_a_quota_that_is_exceeded_is_reported_as_more_than_it_has() -> None:
     async with open_service() as service:
         quota = {"project": "default", "min": {"cpu": 2}, "max": {"cpu": 2}}
         assert (await service.ask("POST", "/v1/quotas", json=quota)).is_success

@@ -144,7 +144,7 @@ async def test_waiting_move_is_explained_without_source_host() -> None:
         assert "hostler/" not in str(told)
 
 
-async def test_a_vm_that_lacks_a_storage_is_told_so_and_how_hosts_get_it() -> None:
+async def test_a_vm_that_lacks_a_storage_is_reported_so_and_how_hosts_get_it() -> None:
     async with open_service() as service:
         await service.add_hosts("a")
         vm = await made(service, "web", spec=SHARED)
@@ -169,7 +169,7 @@ async def test_a_disk_on_its_host_keeps_a_vm_from_moving_and_the_refusal_says_so
         assert "VM web cannot be moved: it has a disk on its host" in refused.text
 
 
-async def test_a_vm_that_was_stopped_and_grown_is_told_of_in_words_of_its_owner() -> None:
+async def test_a_vm_that_was_stopped_and_grown_is_reported_in_words_of_its_owner() -> None:
     async with open_service() as service:
         await service.add_hosts("a", "b")
         vm = await made(service, "web", spec={"disks": [{"size": "1Gi"}]})

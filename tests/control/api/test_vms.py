@@ -157,7 +157,7 @@ async def test_nobody_decides_so_the_vm_goes_again() -> None:
 
 
 def _taken(connection: Any) -> bool:
-    """Let somebody hold the lease who never decides."""
+    """Let a replica hold the lease that never decides."""
     from hostler.control.store.history import lease
 
     return lease.take(connection, "a replica that hangs", 60.0) is not None
@@ -227,7 +227,7 @@ async def test_a_vm_with_a_disk_on_its_host_cannot_move() -> None:
         assert (refused.status_code, refused.json()["code"]) == (400, "not_movable")
 
 
-async def test_what_happened_to_a_vm_is_told_in_order() -> None:
+async def test_what_happened_to_a_vm_is_shown_in_order() -> None:
     async with open_service() as service:
         await service.add_hosts("a")
         made = await service.ask(

@@ -40,11 +40,11 @@ async def test_vms_that_nobody_knows_are_listed_with_those_that_nobody_ordered()
         mount(service.app, service.context)
         me, cookie = await joined(service, "node-1"), await log_in(service)
         found = (VmReport(vm="of-a-lost-row", state="running", generation=3),)
-        message = msgspec.structs.replace(REGISTER, vms=found, unknown=("of-somebody",))
+        message = msgspec.structs.replace(REGISTER, vms=found, unknown=("of-another",))
         assert (await send(service, me.credential, "/agent/v1/register", message)).status_code == 200
         assert (await service.ask("GET", "/v1/hosts/node-1")).json()["unknown_vms"] == [
             "of-a-lost-row",
-            "of-somebody",
+            "of-another",
         ]
         assert "It has 2 VMs without a request or unknown to Hostler" in await page(service, cookie)
         events = (await service.ask("GET", "/v1/events?limit=500")).json()["items"]

@@ -77,7 +77,7 @@ class UserActions(ServiceMachine):
 
     @rule(deed=DEEDS_OF_PEOPLE)
     def people(self, deed: tuple[Any, ...]) -> None:
-        """Let somebody do something: one rule, so that everything happens in every story."""
+        """Let one user do one thing: a single rule, so that every story has all actions."""
         name, *words = deed
         if self.vms or name not in ("power", "migrate", "edit", "delete"):
             getattr(self, name)(*words)

@@ -184,7 +184,7 @@ class FaultyDatabase:
 
 
 def deposed() -> LeaseLostError:
-    return LeaseLostError("somebody else has it", hint="")
+    return LeaseLostError("another replica has it", hint="")
 
 
 class SlowDatabase:

@@ -183,7 +183,7 @@ async def test_error_of_a_question_keeps_its_kind_and_hint(database, make):
 
 
 @answerers
-async def test_question_that_waits_when_the_service_stops_is_told_so(database, make, gate):
+async def test_question_that_waits_when_the_service_stops_is_reported_so(database, make, gate):
     asked = LeaderWithAnswerer(database, make)
     await asked.setup.build(1)
     await asked.books.open()

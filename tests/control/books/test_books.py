@@ -175,7 +175,7 @@ async def test_what_was_deleted_while_it_was_decided_is_not_placed(database):
         await setup.create(name)
     books: Books = setup.books("a")
     await books.open()
-    # The leader thinks; meanwhile somebody deletes.
+    # While the leader computes, a user deletes.
     held = await _take(setup)
     follower = books._follower
     step, actions = follower.step(setup.clock(), 100)

@@ -12,7 +12,7 @@ from tests.wait import GIVE_UP_S, wait_until
 
 
 class Computation(threading.Thread):
-    """Computes in units, with a pause after each, until it is told to stop."""
+    """Computes in units, with a pause after each, until the test stops it."""
 
     def __init__(self, pace: ComputePauses, done: list[str]) -> None:
         super().__init__(daemon=True)
@@ -53,7 +53,7 @@ def test_computation_goes_on_under_endless_writes() -> None:
 
 
 class CountedTraffic(Traffic):
-    """Counts how often somebody stood back."""
+    """Counts how often a computation paused."""
 
     def __init__(self) -> None:
         super().__init__()

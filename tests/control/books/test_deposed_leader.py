@@ -12,7 +12,7 @@ from tests.wait import until
 
 
 class StallingDatabase:
-    """A database that lets a replica wait, when it is told to, before it renews the lease or writes a step."""
+    """A database that can delay a replica before it renews the lease or writes a step."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

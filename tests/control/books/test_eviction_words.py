@@ -1,4 +1,4 @@
-"""Why a VM makes way, as its owner is told: by what kind of eviction it is, without names of other projects."""
+"""Why a VM is evicted, as its owner reads it: the kind of eviction, without names of other projects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HIGHER = "it makes room for a VM of higher priority"
         ("", HIGHER),
     ],
 )
-def test_a_victim_is_told_the_kind_of_its_eviction_and_no_name(reason: str, told: str) -> None:
+def test_a_victim_is_reported_the_kind_of_its_eviction_and_no_name(reason: str, told: str) -> None:
     engine = Engine((BUILT_IN["least_loaded"],))
     engine.apply(GuestArrived(guest=Guest(name="victim", uid="v", version=1)))
     step = Step(now=1, upto=0, limit=1, digest="")

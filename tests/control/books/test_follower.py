@@ -46,7 +46,7 @@ def test_a_step_behind_facts_that_it_did_not_know_gives_everybody_the_same():
     leader.read(before)
     step, actions = leader.step(10, 100)
     assert [action.uid for action in actions] == ["one"]
-    after = [entry(3, "fact", FACTS[2]), entry(4, "step", step)]  # somebody else was quicker with a fact
+    after = [entry(3, "fact", FACTS[2]), entry(4, "step", step)]  # another replica wrote a fact first
     leader.stepped(4)
     leader.read(after)
     replica.read([*before, *after])
@@ -218,7 +218,7 @@ def test_break_from_fast_clock_counts_from_when_leader_hears_it():
     assert [type(action) for action in pair.step(172)] == [Evict]
 
 
-def test_whoever_asks_is_not_shown_a_time_that_is_ahead():
+def test_reader_is_not_shown_a_time_that_is_ahead():
     follower = fresh()
     follower.read([entry(1, "fact", FACTS[0], 3600 * SECOND)])
     twin = follower.engine.fork()

@@ -1,4 +1,4 @@
-"""Whoever begins to lead knows all that stands in the log before it decides, and what it wrote there itself."""
+"""A new leader knows the whole log before it decides, and what it wrote there itself."""
 
 from __future__ import annotations
 

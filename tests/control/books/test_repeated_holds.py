@@ -67,7 +67,7 @@ class Leader:
                 self.repeated.commit()
 
     async def news_of(self, *actions: Defer | Evict, why: str = "full") -> list[str]:
-        """Carry out actions; return the VMs of which watchers are told."""
+        """Carry out actions; return the VMs about which watchers are notified."""
         assert self.repeated is not None
         decided = StepOutcome(step=STEP, actions=actions, versions={}, reasons=dict.fromkeys(NAMES, why))
         entries = len(await self.setup.entries())

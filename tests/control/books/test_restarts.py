@@ -43,7 +43,7 @@ class RestartingBooks:
         self.books = None
 
     async def stop(self) -> None:
-        """End as a service does that is told to: with a checkpoint, and the lease given back."""
+        """End as a service does on a signal: with a checkpoint, and the lease released."""
         assert self.books is not None
         await self.books._leave()
         await self.die()

@@ -17,7 +17,7 @@ from tests.wait import GIVE_UP_S, until
 
 
 class Unanswered:
-    """A database that never answers for the step that it is told of, which is written or not."""
+    """A database that never answers for one given step, whether it is written or not."""
 
     def __init__(self, database: Database, *, is_written: bool) -> None:
         self._database = database
@@ -40,7 +40,7 @@ class Unanswered:
 
 
 class Lingering:
-    """A database that writes the step that it is told of, and does not come to COMMIT before it may."""
+    """A database that writes one given step, and does not commit it before it may."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -66,7 +66,7 @@ class Lingering:
 
 
 async def steps_to_repeat(setup: ReplicaSetup) -> int:
-    """Return how many steps whoever begins with the checkpoint has to repeat."""
+    """Return how many steps a replica that begins with the checkpoint has to repeat."""
     saved = await setup.database.read(log.checkpoint_before)
     assert saved is not None
     done = max(saved.seq, Follower.restore(saved)._done)
@@ -74,7 +74,7 @@ async def steps_to_repeat(setup: ReplicaSetup) -> int:
 
 
 @pytest.mark.parametrize("is_written", [True, False], ids=["written", "not-written"])
-async def test_whoever_comes_next_repeats_no_step_of_it(database, is_written):
+async def test_next_replica_repeats_no_step_of_it(database, is_written):
     setup = ReplicaSetup(database)
     await setup.build(2)
     unanswered = Unanswered(database, is_written=is_written)

@@ -134,7 +134,7 @@ async def test_lone_replica_that_cannot_follow_log_releases_lease(database, forg
     await until(lambda: replica.books.rebuilds > rebuilt)
     assert await is_free()
     told = [line for line in setup.said if word in line]
-    assert len(told) == 1, "it is told once, not at each try"
+    assert len(told) == 1, "it is logged once, not at each try"
     await replica.stop()
 
 

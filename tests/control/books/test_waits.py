@@ -38,7 +38,7 @@ def test_a_vm_waits_from_its_arrival_to_its_placement():
     assert waits.read([entry(3, bound, 13)], 13 * SECOND) == [], "a placement without an arrival says nothing"
 
 
-def test_whoever_reads_the_log_anew_places_nobody_again():
+def test_reading_the_log_again_places_no_vm_again():
     waits = PlacementWaits()
     entries = [entry(1, arrival(), 10), entry(2, GuestBound(uid="vm1", host="north"), 12)]
     assert waits.read(entries, 12 * SECOND) == [2.0]

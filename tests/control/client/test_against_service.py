@@ -100,7 +100,7 @@ def test_gangs_reservations_and_quotas_are_followed_over_pages(served, client):
         assert [kept.name for kept in slow.reservations.list()] == ["a", "b", "c"]
 
 
-def test_events_come_while_somebody_listens(served, client):
+def test_events_come_while_a_client_listens(served, client):
     vm = client.vms.create(VmCreate(name="heard", spec=SPEC)).vm
     followed = client.follow(subject=vm.id, after=0)
     kinds = []

@@ -23,7 +23,7 @@ NO_UTF8 = b'{"detail": "\xff"}'
 
 @contextmanager
 def sending(head: bytes, piece: bytes, *, times: int, pause_s: float = 0.0):
-    """Serve the same piece over and over, to whoever asks, until he hangs up or has had so many."""
+    """Serve the same piece over and over, until the client hangs up or has had so many."""
     ending = threading.Event()
 
     def serve(there: socket.socket) -> None:
@@ -119,7 +119,7 @@ def test_a_list_of_nothing_but_empty_pages_is_left():
 
 
 @pytest.mark.parametrize("body", [DEEP, b'{"unknown": ' + DEEP, NO_UTF8], ids=["deep", "deep inside", "no UTF-8"])
-def test_what_cannot_be_read_is_told_as_such(body):
+def test_what_cannot_be_read_is_reported_as_such(body):
     with (
         scripted_server(ScriptedAnswer(body=body)) as script,
         Client(ServerTarget(server=script.address)) as client,
@@ -138,7 +138,7 @@ def test_a_refusal_that_cannot_be_read_keeps_its_status(body):
         client.whoami()
 
 
-def test_an_event_that_cannot_be_read_is_told_as_such():
+def test_an_event_that_cannot_be_read_is_reported_as_such():
     stream = ScriptedAnswer(body=b'data: {"unknown": ' + DEEP + b"\n\n", headers={"Content-Type": "text/event-stream"})
     with (
         scripted_server(stream) as script,

@@ -44,7 +44,7 @@ def waiting(news: ChangeFeed) -> tuple[threading.Thread, threading.Event]:
     return thread, is_over
 
 
-def test_a_stream_wakes_whoever_waits_when_something_changes(served):
+def test_stream_wakes_waiting_calls_when_something_changes(served):
     with ChangeFeed(target(served.address, served.key), poll_s=NEVER_S, look_s=NEVER_S) as news:
         news.wait()  # the stream begins with a word
         assert news.is_live
@@ -68,7 +68,7 @@ def test_a_stream_that_broke_is_asked_for_again():
     assert {heard.path for heard in script.heard} == {"/v1/events?news=true"}
 
 
-def test_without_a_stream_whoever_waits_looks_now_and_then():
+def test_without_a_stream_waiting_calls_poll():
     with (
         scripted_server(*[REFUSED] * 1000) as script,
         ChangeFeed(target(script.address), poll_s=0.01, look_s=1.0) as news,

@@ -143,7 +143,7 @@ def test_what_is_no_address_is_refused(server):
         check_server(server)
 
 
-def test_a_key_does_not_travel_unencrypted_unless_somebody_wants_it():
+def test_key_is_not_sent_unencrypted_unless_the_user_wants_it():
     with pytest.raises(InputError, match="not encrypted"):
         check_server("http://control.example:8470")
     assert check_server("http://control.example:8470/", is_insecure=True) == "http://control.example:8470"

@@ -1,4 +1,4 @@
-"""Server-sent events, and pages that are followed as far as somebody looks."""
+"""Server-sent events, and pages that are read only as far as the caller iterates."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_stream_that_broke_is_taken_up_where_it_broke():
     assert [heard.headers.get("last-event-id") for heard in script.heard] == ["0", "2"]
 
 
-def test_pages_are_fetched_only_when_somebody_gets_there():
+def test_pages_are_fetched_only_when_they_are_read():
     def page(*seqs, after):
         return ScriptedAnswer(body={"items": [event(seq) for seq in seqs], "next": after})
 

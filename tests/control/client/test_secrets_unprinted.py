@@ -1,4 +1,4 @@
-"""A secret that stands where a file or an address belongs is told as that, and never printed."""
+"""A secret given in place of a file or an address is reported as that, and never printed."""
 
 from __future__ import annotations
 

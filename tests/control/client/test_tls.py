@@ -24,7 +24,7 @@ def served(tmp_path_factory):
         yield running
 
 
-def test_whoever_knows_the_authority_gets_in(served):
+def test_client_that_knows_the_authority_connects(served):
     target = ServerTarget(server=served.address, key=served.key, ca_file=served.folder / "ca.pem")
     assert target.server.startswith("https://")
     with Client(target) as client:

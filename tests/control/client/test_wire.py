@@ -77,13 +77,13 @@ def test_reading_carries_no_idempotency_key():
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_whoever_is_put_off_comes_back_when_he_was_told(status):
+def test_postponed_request_is_sent_again_at_the_given_time(status):
     with scripted_server(problem(status, "later", retry=7), OK) as script:
         _, pauses = ask(script, "POST")
     assert pauses == [7]
 
 
-def test_whoever_is_put_off_for_ever_is_told_so():
+def test_request_postponed_for_ever_is_an_error():
     with (
         scripted_server(*[problem(503, "database_unavailable", retry=1)] * 4) as script,
         pytest.raises(ServerUnavailableError) as caught,
@@ -93,7 +93,7 @@ def test_whoever_is_put_off_for_ever_is_told_so():
     assert (caught.value.code, caught.value.exit_code) == ("database_unavailable", 3)
 
 
-def test_whoever_is_put_off_for_an_hour_is_told_at_once():
+def test_request_postponed_for_an_hour_is_an_error_at_once():
     with (
         scripted_server(problem(429, "too_many_requests", retry=3600)) as script,
         pytest.raises(ServerUnavailableError),
@@ -184,7 +184,7 @@ def test_a_redirection_is_not_followed_with_the_key():
     assert len(script.heard) == 1
 
 
-def test_an_answer_of_somebody_else_is_not_understood():
+def test_answer_of_another_program_is_not_understood():
     with (
         scripted_server(ScriptedAnswer(body="hello")) as script,
         Client(ServerTarget(server=script.address)) as client,
@@ -210,7 +210,7 @@ def test_nobody_at_the_address_is_tried_a_few_times():
     ("method", "hint"),
     [("GET", "try again in a moment"), ("POST", "it may be done: look at what is there, then try again")],
 )
-def test_who_gets_no_answer_is_told_whether_something_may_have_changed(method, hint):
+def test_who_gets_no_answer_is_reported_whether_something_may_have_changed(method, hint):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()

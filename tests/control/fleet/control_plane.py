@@ -179,7 +179,7 @@ class ControlPlane:
             await self._told_again()
 
     async def _told_again(self) -> None:
-        """Wait until other replicas have told anew whom they hear."""
+        """Wait until other replicas have reported again which hosts they hear."""
 
         async def version() -> int:
             found = await self.database.read(read_hearsay)

@@ -36,7 +36,7 @@ _MICROSECOND = 1_000
 
 
 class JumpingClock:
-    """A clock that stands until it jumps, however long the machine takes; whoever looks finds it a little later.
+    """A clock that stands until it jumps, however long the machine takes; each reading is a little later.
 
     Agents live by one that goes by itself and jumps with it: they send their heartbeats without being told.
     """

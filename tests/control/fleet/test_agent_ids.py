@@ -1,4 +1,4 @@
-"""Ids and credentials of agents: whoever has an id first keeps it, and of two agents of one host one is believed."""
+"""Ids and credentials of agents: the first agent with an id keeps it, and of two agents of one host one counts."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ async def test_while_it_leads_it_judges_nobody_whom_others_hear(shared_url):
         vm = await control.create_running()
         before = await known(control, "there")
         for _ in range(4):
-            # What others told an hour ago, by its clock, is removed: they tell it anew.
+            # What others told an hour ago, by its clock, is removed: they report it again.
             await forget_all(fast.fleet, asyncio.Event())
             await control.pass_silently(seconds=control.settings.silent_after_s / 2)
         assert await known(control, "there") == before

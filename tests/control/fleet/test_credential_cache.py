@@ -63,7 +63,7 @@ async def test_many_who_ask_at_once_share_one_look_even_while_it_is_spoiled(url)
         roll = roll_of(control, slowly)
         asked = [asyncio.ensure_future(roll.host_of(joined.credential, "")) for _ in range(20)]
         await until(lambda: slowly.begun == 1)
-        roll.invalidate()  # somebody joins: who asked before need not wait for that
+        roll.invalidate()  # a host joins: earlier questions need not wait for that
         slowly.may_end.set()
         assert set(await asyncio.gather(*asked)) == {joined.host}
         assert slowly.begun == 1

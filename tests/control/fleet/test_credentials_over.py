@@ -53,7 +53,7 @@ async def test_revoked_credential_is_rejected_on_replica_that_missed_it(shared_u
         assert await control.row("north") == before
 
 
-async def test_who_joined_anew_is_not_locked_out_by_the_credential_before(shared_url):
+async def test_who_joined_again_is_not_locked_out_by_the_credential_before(shared_url):
     async with run_control_plane(shared_url, replicas=2, times=BELIEVING) as control:
         north, message = await left_behind(control, "north")
         fleet, true = control.leader.fleet, msgspec.structs.replace(message, agent="true-agent")
@@ -87,7 +87,7 @@ async def test_rotated_credential_registers_only_within_its_time(shared_url):
         assert await control.row("north") == before
 
 
-async def test_of_a_deleted_host_it_is_told_that_it_was_deleted(shared_url):
+async def test_of_a_deleted_host_it_learns_that_it_was_deleted(shared_url):
     async with run_control_plane(shared_url, replicas=2, times=BELIEVING) as control:
         north, message = await left_behind(control, "north")
 

@@ -1,4 +1,4 @@
-"""Hosts that come back without what they had: whose disk is gone is told so, and gets no empty one in silence."""
+"""Hosts that come back without what they had: a lost disk is reported, and not silently replaced by an empty one."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ async def test_a_vm_that_may_only_be_there_is_kept_with_the_reason(url: str) -> 
         await until_kept(control, "north", lambda found: control.runs_on(pinned) == ["south"])
 
 
-async def test_whoever_ends_the_draining_or_asks_again_forgets_the_reason(url: str) -> None:
+async def test_reason_is_forgotten_when_the_drain_ends_or_is_repeated(url: str) -> None:
     async with run_control_plane(url) as control:
         vm = await full_house(control)
         north = control.hosts["north"]

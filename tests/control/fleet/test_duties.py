@@ -90,7 +90,7 @@ async def test_a_fencing_that_is_under_way_ends_with_the_service(url, tmp_path):
         assert state_of(await control.vm(vm)) == "unknown"
 
 
-async def test_whoever_does_not_lead_does_nothing(url):
+async def test_replica_that_does_not_lead_does_nothing(url):
     async with run_control_plane(url) as control:
         north = await control.join("north")
         await control.duties()

@@ -86,7 +86,7 @@ def test_a_clock_that_went_back_silences_nobody() -> None:
     assert told == "has unknown VMs, and keeps them: b"
 
 
-def test_a_refused_size_is_told_however_many_strangers_there_are() -> None:
+def test_a_refused_size_is_reported_however_many_strangers_there_are() -> None:
     known, _ = update_reported_problems(HostBody(), HostBody(strangers=("a",)), NOON)
     worse = msgspec.structs.replace(known, strangers=("a", "b"), refused_size="too much")
     known, told = update_reported_problems(known, worse, NOON + 1)

@@ -63,7 +63,7 @@ async def test_a_new_token_for_that_host_lets_it_join_again_with_its_vms(url):
         await control.until_vm(vm, is_running)
 
 
-async def test_another_replica_locks_it_out_as_soon_as_it_has_read_the_roll_anew(shared_url):
+async def test_another_replica_locks_it_out_as_soon_as_it_has_read_the_roll_again(shared_url):
     async with run_control_plane(shared_url, replicas=2) as control:
         there = next(one for one in control.replicas if one is not control.leader)
         north = await control.join("north", replica=there)

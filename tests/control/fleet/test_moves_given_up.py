@@ -14,7 +14,7 @@ SHARED = spec(disks=[DiskSpec(size="1Gi", storage="shared")])
 
 
 async def sent_and_not_told(control: ControlPlane) -> str:
-    """Let a VM leave a host and land at another, of which nobody hears either; return the VM."""
+    """Let a VM move from one silent host to another; return the VM."""
     north = await control.join("north")
     vm = await control.create_running(SHARED)
     south = await control.join("south")

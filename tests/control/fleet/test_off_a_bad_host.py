@@ -1,4 +1,4 @@
-"""A VM on a host that cannot run it: what its owner is told to do, and that it helps."""
+"""A VM on a host that cannot run it: what its owner is advised to do, and that it helps."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_a_start_alone_does_not_bring_it_elsewhere(url: str) -> None:
         (SITUATIONS["evicted without a disk"], "wait until it runs", "start it"),
     ],
 )
-def test_each_vm_that_does_not_run_is_told_what_helps(vm: Vm, is_said: str, is_not_said: str) -> None:
+def test_each_vm_that_does_not_run_learns_what_helps(vm: Vm, is_said: str, is_not_said: str) -> None:
     hint = hint_of(vm)
     assert is_said in hint
     assert is_not_said not in hint

@@ -24,7 +24,7 @@ REGISTER = (
     b'{"boot":"9f3c","agent":"a7d1","version":"0.9.0","driver":"fake","capabilities":{"pause":true,'
     b'"resize_running":true,"live_migration":true,"disks":true,"bridges":true,"devices":true},"size":{"cpu_millis":'
     b'8000,"memory_bytes":17179869184,"disk_bytes":107374182400,"devices":[]},"labels":[["rack","r1"]],"storages":'
-    b'["nas"],"vms":[],"unknown":["guest-of-somebody"],"is_inventory_known":true,"sequence":1}'
+    b'["nas"],"vms":[],"unknown":["guest-of-another"],"is_inventory_known":true,"sequence":1}'
 )
 REPORT = (
     b'{"boot":"9f3c","agent":"a7d1","epoch":%d,"sequence":%d,"orders":%d,"vms":[{"vm":"%s","state":"running",'
@@ -72,7 +72,7 @@ async def test_an_agent_of_protocol_1_joins_registers_gets_orders_and_reports() 
         beat = HEARTBEAT % (epoch, 2, orders["version"])
         assert (await say(service, REPORT_PATH, beat, credential)).json() == {"resync": False, "has_orders": False}
         host = (await service.ask("GET", "/v1/hosts/old-1")).json()
-        assert (host["state"], host["watched"], host["unknown_vms"]) == ("ready", False, ["guest-of-somebody"])
+        assert (host["state"], host["watched"], host["unknown_vms"]) == ("ready", False, ["guest-of-another"])
         await service.ask("DELETE", f"/v1/vms/{vm}")
         path = f"{ORDERS_PATH}?from={orders['version']}&wait_s=5"
         orders = (await service.client.get(path, headers=bearer)).json()

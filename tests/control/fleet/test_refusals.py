@@ -102,7 +102,7 @@ async def test_what_a_host_says_of_another_hosts_vm_changes_nothing_about_it(url
         assert await control.vm(vm) == known
 
 
-async def test_the_agent_of_a_deleted_host_is_told_so_and_ends(url):
+async def test_the_agent_of_a_deleted_host_is_reported_so_and_ends(url):
     async with run_control_plane(url) as control:
         north = await control.join("north")
         await until(lambda: bool(reports_of(north)))

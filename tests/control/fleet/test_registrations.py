@@ -46,7 +46,7 @@ async def test_versions_n_and_n_minus_one_are_spoken_and_no_others(url):
         await fleet.join(Join(token=token, name="d", protocols=(3,)))  # the token was not used up
 
 
-async def test_an_agent_of_a_version_that_was_given_up_is_told_to_upgrade(url):
+async def test_an_agent_of_a_version_that_was_given_up_is_asked_to_upgrade(url):
     async with run_control_plane(url) as control:
         north = await control.join("north")
         await north.stop()

@@ -35,7 +35,7 @@ def spec(*disks: DiskSpec) -> VmSpec:
 
 
 def order_of_a_stranger(database: Database, wanted: VmSpec) -> Order:
-    """Return what a host is ordered that claims a VM of which nothing is booked there."""
+    """Return the orders of a host that reports a VM without an allocation there."""
 
     def work(connection: Connection) -> StoredVm:
         projects.insert(connection, ProjectRow(name="default"))

@@ -1,4 +1,4 @@
-"""What is kept long enough goes, and nothing that somebody needs."""
+"""What was kept long enough is deleted, and nothing that is still needed."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ async def test_others_write_between_two_batches(url):
         await until(has_begun)
         assert await control.database.write(_counts) == (BACKLOG - AT_ONCE, BACKLOG - AT_ONCE)
         stopping.set()
-        assert await running == 4 * AT_ONCE, "who is told to stop finishes the batch and no more"
+        assert await running == 4 * AT_ONCE, "a canceled deletion finishes the batch and no more"
 
 
 async def test_a_replica_that_does_not_lead_forgets_nothing(shared_url):
@@ -140,7 +140,7 @@ async def test_duties_forget_beside_their_looks(url):
 
 
 async def fill(control: ControlPlane) -> None:
-    """Write a backlog, and wait until every replica has read it: whoever reads too late what is gone begins anew."""
+    """Write a backlog, and wait until every replica has read it: a replica that reads too late starts over."""
     await control.database.write(_backlog)
     head = await control.database.read(log.head)
     await until(lambda: all(one.books.seq >= head for one in control.replicas))

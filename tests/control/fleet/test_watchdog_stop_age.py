@@ -103,7 +103,7 @@ async def test_last_stop_age_counts_once_agent_reports(url):
         assert (await control.row("north")).version == version
         await control.restart(LATE)
         await until(lambda: (REGISTER_PATH, 200) in north.wire.answers)
-        assert await told_s(control) == LATE.stop_after_s, "more counts before it is told"
+        assert await told_s(control) == LATE.stop_after_s, "more counts before it is reported"
 
 
 async def test_what_another_replica_told_counts_for_the_leader(shared_url):

@@ -108,7 +108,7 @@ async def _make_room(people: ServiceClients, dice: random.Random) -> None:
 
 
 def _spec(dice: random.Random) -> VmSpec:
-    """Return what somebody may ask for: most of it fits somewhere, some only where another makes way, some nowhere."""
+    """Return what a user may request: most fits somewhere, some only after an eviction, some nowhere."""
     largest = dice.choice([2500, 2500, 2500, 9000])
     disks = [DiskSpec(size=f"{dice.randrange(1, 400)}Gi")] if dice.random() < 0.3 else []
     return VmSpec(

@@ -112,7 +112,7 @@ def test_ten_thousand_vms_are_known_at_the_first_answer(tmp_path: Path, sqlite_u
 def test_a_service_on_a_file_does_not_wait_for_a_dead_leader(tmp_path: Path, sqlite_url: str):
     database = open_database(sqlite_url)
     try:
-        database.submit(lambda connection: lease.take(connection, "somebody who died", 100_000.0)).result()
+        database.submit(lambda connection: lease.take(connection, "a dead replica", 100_000.0)).result()
     finally:
         database.close()
     service = ServiceProcess(tmp_path, sqlite_url)

@@ -108,7 +108,7 @@ def test_state_is_as_its_twin_also_if_a_fact_waits_in_front_of_a_step(lived: tup
     assert entries[at - 1].kind == "step"
     fact = msgspec.structs.replace(entries[at], seq=at)
     step = msgspec.structs.replace(entries[at - 1], seq=at + 1)
-    written = [*entries[: at - 1], fact, step]  # somebody was quicker than the leader
+    written = [*entries[: at - 1], fact, step]  # another replica was quicker than the leader
     saved = read_all(written).checkpoint(0)
     assert saved.seq == at - 1
     check_saved(saved, written)

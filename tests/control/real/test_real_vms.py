@@ -25,7 +25,7 @@ SILENT = ("--heartbeat", "1", "--silent-after", "120")  # nobody counts as silen
 
 
 class ServiceWithRealVms:
-    """A service, two hosts, and somebody who asks."""
+    """A service, two hosts, and a client."""
 
     def __init__(self, setup: QemuSetup, service: ServiceProcess, client: httpx.AsyncClient) -> None:
         self.setup = setup

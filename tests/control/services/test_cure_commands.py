@@ -51,7 +51,7 @@ def change(kind: str, subject: str, text: str = "do this") -> CureChange:
         (change("relax_selector", "disk=ssd"), failure("selector_mismatch", "disk=ssd"), "--selector disk-"),
     ],
 )
-def test_what_an_option_changes_is_told_with_it(one: CureChange, why: Failure, command: str) -> None:
+def test_what_an_option_changes_is_reported_with_it(one: CureChange, why: Failure, command: str) -> None:
     assert advised(one, why) == f"('hostler vm resize red/web {command}')"
 
 

@@ -1,4 +1,4 @@
-"""What a caller is told of VMs that it may not read: that somebody is there, and neither who nor whose."""
+"""What a caller learns about VMs that it may not read: that there is one, but neither its name nor its owner."""
 
 from __future__ import annotations
 

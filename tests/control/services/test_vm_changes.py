@@ -100,7 +100,7 @@ def test_a_vm_is_found_by_id_and_by_project_and_name(database: Database, write: 
         database.read_now(lambda c: vm_changes.find(c, "web", admin))
 
 
-def test_whoever_may_not_know_of_a_vm_hears_that_there_is_none(database: Database, write: Write, admin: Caller) -> None:
+def test_vm_that_the_caller_may_not_see_is_reported_as_missing(database: Database, write: Write, admin: Caller) -> None:
     created(write, admin)
     stranger = Caller(principal=Principal(id="x", role="admin", project="red"), now_ns=NOW)
     viewer = Caller(principal=Principal(id="y", role="viewer"), now_ns=NOW)

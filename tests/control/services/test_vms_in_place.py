@@ -1,4 +1,4 @@
-"""What a VM that grows is told: all that it would have, and who keeps the rest from it."""
+"""What the owner of a growing VM reads: all that it would have, and which VMs block the rest."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def test_a_restore_keeps_the_log_whole_when_old_entries_were_forgotten(sqlite_ur
     database.close()
 
 
-def test_a_file_that_was_put_back_by_other_means_counts_anew_in_place(made, sqlite_url, tmp_path):
+def test_a_file_that_was_put_back_by_other_means_starts_its_numbers_again_in_place(made, sqlite_url, tmp_path):
     before = open_database(sqlite_url)
     epoch = before.read_now(lease.read).epoch
     with pytest.raises(DatabaseInUseError):

@@ -71,7 +71,7 @@ async def test_failing_item_of_joint_work_fails_alone(database: Database) -> Non
 
 
 async def test_a_refusal_of_the_first_try_is_not_kept_for_the_second(database: Database) -> None:
-    """A work that breaks undoes all; who was refused meanwhile is asked anew."""
+    """A failed job undoes all; jobs that were rejected meanwhile are tried again."""
     seen: list[int] = []
 
     def refuse_at_first(connection: Connection, items: Sequence[str]) -> list[str | HostlerError]:
@@ -125,7 +125,7 @@ async def test_questions_that_come_while_one_is_answered_are_answered_together(d
     await asyncio.sleep(0)
     asked += [asyncio.ensure_future(database.read_jointly(reading.work, name)) for name in ("a", "none", "a")]
     await asyncio.sleep(0)
-    gone = asyncio.ensure_future(database.read_jointly(reading.work, "of somebody who goes"))
+    gone = asyncio.ensure_future(database.read_jointly(reading.work, "of a caller who leaves"))
     await asyncio.sleep(0)
     gone.cancel()
     await asyncio.gather(gone, return_exceptions=True)

@@ -248,7 +248,7 @@ def test_copy_without_an_identity_is_not_served(sqlite_url, state, tmp_path):
 
 
 def test_new_database_at_a_known_place_is_served(sqlite_url, state):
-    """Who removes the file of a test begins anew."""
+    """A test that removes the file starts over."""
     for _ in range(2):
         database = serve(sqlite_url, state)
         assert add(database, "1", "2") == [1, 2]
@@ -433,12 +433,12 @@ def test_file_is_overwritten_in_place(sqlite_url, state):
     assert (after.st_ino, after.st_size, after.st_blocks) == (before.st_ino, before.st_size, before.st_blocks)
 
 
-def test_folder_that_cannot_be_written_to_is_told_of_once(sqlite_url, state):
+def test_folder_that_cannot_be_written_to_is_reported_once(sqlite_url, state):
     state.write_text("a file where a folder should be")
     told: list[str] = []
     database = serve(sqlite_url, state, told)
     add(database, "1")
-    wait_until(lambda: bool(told), "it is told")
+    wait_until(lambda: bool(told), "it is reported")
     add(database, "2")
     database.close()
     assert len(told) == 1

@@ -1,4 +1,4 @@
-"""The log has no gaps and follows the order of commits, whoever writes and whatever dies."""
+"""The log has no gaps and follows the order of commits, whichever replica writes and whatever dies."""
 
 from __future__ import annotations
 

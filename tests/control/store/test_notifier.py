@@ -38,7 +38,7 @@ async def test_without_a_notice_waiting_ends_by_itself():
     notifier.poke()
 
 
-async def test_whoever_waits_in_a_loop_that_ended_hinders_nobody():
+async def test_waiter_in_a_loop_that_ended_blocks_no_other():
     notifier = Notifier()
 
     task = asyncio.ensure_future(notifier.wait(30))

@@ -97,7 +97,7 @@ def test_limits_of_a_role_are_not_those_of_our_sessions(postgres, postgres_url):
     database.close()
 
 
-def test_a_user_that_may_make_no_tables_is_told_to_own_the_database(postgres, postgres_url):
+def test_a_user_that_may_make_no_tables_is_asked_to_own_the_database(postgres, postgres_url):
     postgres.sql("CREATE ROLE poor LOGIN")
     try:
         refusal = refusal_of(postgres_url.replace("hostler@", "poor@"))

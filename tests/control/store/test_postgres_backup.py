@@ -1,4 +1,4 @@
-"""PostgreSQL, backed up and restored by its own tools: what comes back is checked, and counts anew."""
+"""PostgreSQL, backed up and restored by its own tools: what comes back is checked, and its numbers start again."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def made(postgres_url, tmp_path) -> Path:
 
 
 def begins_anew(url: str, beyond: int) -> int:
-    """Check that a database is the one of the backup and counts anew, beyond a number; return the largest now."""
+    """Check that a database is that of the backup, with numbers above a given one; return the largest now."""
     nobody_connected(url)
     database = open_database(url, limits=PATIENT)
     host = database.read_now(lambda c: hosts.get(c, "h1"))
@@ -102,7 +102,7 @@ def test_backup_made_under_use_is_restored_and_renumbered(postgres_url, other_ur
     begins_anew(other_url, seen)
 
 
-def test_a_database_that_pg_restore_brought_back_counts_anew_in_place(made, other_url):
+def test_a_database_that_pg_restore_brought_back_starts_its_numbers_again_in_place(made, other_url):
     done = subprocess.run(["pg_restore", f"--dbname={other_url}", str(made)], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     report = restore_in_place(other_url)
@@ -126,11 +126,11 @@ def test_nothing_is_restored_while_a_replica_is_connected(made, postgres_url):
 
 def test_nothing_is_restored_while_a_lease_is_held(made, postgres_url):
     database = open_database(postgres_url, limits=PATIENT)
-    held = database.submit(lambda c: lease.take(c, "somebody", 3600.0)).result(30)
+    held = database.submit(lambda c: lease.take(c, "replica-9", 3600.0)).result(30)
     database.close()
     for call in (lambda: restore(made, postgres_url, is_forced=True), lambda: restore_in_place(postgres_url)):
         nobody_connected(postgres_url)
-        with pytest.raises(DatabaseInUseError, match="somebody leads"):
+        with pytest.raises(DatabaseInUseError, match="replica-9 leads"):
             call()
     database = open_database(postgres_url, limits=PATIENT)
     assert held is not None
@@ -167,13 +167,13 @@ def test_nothing_is_restored_while_a_replica_starts(made, postgres_url):
 def test_a_database_is_replaced_only_by_force_and_one_of_others_never(made, postgres, postgres_url, other_url):
     with pytest.raises(BackupError, match="would be replaced"):
         restore(made, postgres_url)
-    with psycopg.connect(other_url, autocommit=True) as somebody:
+    with psycopg.connect(other_url, autocommit=True) as other:
         for name in ("log", "of_another_program"):
-            somebody.execute(f"CREATE TABLE {name} (line text)".encode())
+            other.execute(f"CREATE TABLE {name} (line text)".encode())
             with pytest.raises(ForeignDatabaseError, match=f"not ours: {name}$"):
                 restore(made, other_url, is_forced=True)
-            assert somebody.execute(f"SELECT count(*) FROM {name}".encode()).fetchone() == (0,)
-            somebody.execute(f"DROP TABLE {name}".encode())
+            assert other.execute(f"SELECT count(*) FROM {name}".encode()).fetchone() == (0,)
+            other.execute(f"DROP TABLE {name}".encode())
 
 
 def contents(url: str) -> tuple[int, int, list[str]]:
@@ -280,7 +280,7 @@ def test_restore_killed_anywhere_leaves_old_or_new_database(made, other_url):
     begins_anew(other_url, 10**12)
 
 
-def test_role_that_may_not_create_schemas_is_told_before_anything_changes(made, postgres, other_url):
+def test_role_that_may_not_create_schemas_is_reported_before_anything_changes(made, postgres, other_url):
     """The error names the right that is missing, and the database stays as it is."""
     fill(other_url)
     before = contents(other_url)
@@ -302,8 +302,8 @@ def test_a_dump_that_is_cut_off_or_of_something_else_is_not_restored(made, postg
     cut, letter, foreign = tmp_path / "cut", tmp_path / "letter", tmp_path / "foreign"
     cut.write_bytes(made.read_bytes()[:-2000])
     letter.write_text("Dear reader, " * 100)
-    with psycopg.connect(other_url, autocommit=True) as somebody:
-        somebody.execute("CREATE TABLE letters (line text)")
+    with psycopg.connect(other_url, autocommit=True) as other:
+        other.execute("CREATE TABLE letters (line text)")
     subprocess.run(["pg_dump", "--format=custom", f"--file={foreign}", f"--dbname={other_url}"], check=True)
     for wrong in (cut, letter, foreign, tmp_path / "missing"):
         with pytest.raises(BackupError):

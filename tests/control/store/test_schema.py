@@ -1,4 +1,4 @@
-"""Migrations make exactly the tables that the program means, once, whoever starts first."""
+"""Migrations make exactly the tables that the program needs, once, whichever replica starts first."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_database_of_a_newer_program_is_refused_and_left_as_it_is(backend):
 
 
 @pytest.mark.parametrize("name", ["projects", "of_another_program"])
-def test_tables_of_somebody_else_are_left_alone(backend, name):
+def test_foreign_tables_are_left_alone(backend, name):
     with backend.writing.connect() as connection, connection.begin():
         connection.execute(text(f"CREATE TABLE {name} (id INTEGER)"))
     with pytest.raises(ForeignDatabaseError, match=f"not ours: {name}$"):

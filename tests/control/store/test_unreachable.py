@@ -102,7 +102,7 @@ def test_user_rejected_by_pg_hba_is_named_with_that_file(
     assert hint.endswith("let an administrator of the server allow it in pg_hba.conf")
 
 
-def test_a_server_without_tls_is_told_from_one_that_is_not_there(postgres: PostgresServer) -> None:
+def test_a_server_without_tls_differs_from_one_that_is_not_there(postgres: PostgresServer) -> None:
     relay = ConnectionRelay(postgres.socket)
     try:
         url = f"postgresql://hostler:{SECRET}@127.0.0.1:{relay.port}/postgres?sslmode=require"
@@ -115,7 +115,7 @@ def test_a_server_without_tls_is_told_from_one_that_is_not_there(postgres: Postg
     assert "ssl = on" in hint
 
 
-def test_a_database_that_takes_nobody_now_is_told_as_the_server_does(postgres: PostgresServer) -> None:
+def test_a_database_that_takes_nobody_now_is_reported_as_the_server_does(postgres: PostgresServer) -> None:
     name = postgres.new_database()
     postgres.sql(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
     try:

@@ -1,4 +1,4 @@
-"""The write-ahead log of the embedded database: it is emptied although somebody reads at every moment."""
+"""The write-ahead log of the embedded database: it is emptied although there is a reader at every moment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.control.store.row_makers import note
 
 BOUND = 256 * 1024
 SMALL = msgspec.structs.replace(PATIENT, wal_bytes=BOUND)
-MOST = 2000  # writes, of which about a dozen fill the log
+MOST = 2000  # writes; about a dozen fill the log
 
 
 class Relay:

@@ -1,4 +1,4 @@
-"""Databases that are not there, or are not what they are taken for: whoever named one learns what to type."""
+"""Missing or wrong databases: the error says what to type."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _THEN = {"delete": "absent", "stop": "stopped", "start": "running", "pause": "pa
 
 
 class ClientRequest(msgspec.Struct, frozen=True):
-    """What somebody asks for; sent again it is the same."""
+    """A request; sent again it is the same."""
 
     verb: str
     path: str
@@ -185,7 +185,7 @@ class ServiceClients:
         return found
 
     async def judged(self, judge: Callable[[list[dict[str, Any]]], None]) -> list[dict[str, Any]]:
-        """Let somebody judge when all is settled; return all VMs then.
+        """Wait until all is settled, then check everything; return all VMs.
 
         Who waits may be given a place while the judge still looks: a judgement counts if nothing changed meanwhile.
         """

@@ -78,8 +78,8 @@ def audit(entries: list[StoredEntry]) -> int:
     """Count for each moment of the log what is promised of each host; return how many placements there were.
 
     AssertionError for the first moment after which a host has promised more than it has. What was written at once is
-    one moment: a VM that grew is told in its new size before the claim by which it grew is gone. Knows nothing of the
-    engine.
+    one moment: a VM that grew is reported in its new size before the claim by which it grew is gone. Knows nothing
+    of the engine.
     """
     books = _Promises()
     facts = [entry for entry in entries if entry.kind == "fact"]
@@ -102,7 +102,7 @@ class _Promises:
         self._where: dict[str, str] = {}
 
     def take(self, fact: Event) -> str:
-        """Note a fact; return the host of which it may promise more."""
+        """Note a fact; return the host whose promises may grow by it."""
         match fact:
             case HostJoined(host=host) | HostChanged(host=host):
                 self._capacity[host.name] = dict(host.capacity)

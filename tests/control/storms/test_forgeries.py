@@ -1,4 +1,4 @@
-"""Agents' messages that were sent before, changed, or sent by somebody else: refused, and nothing changes."""
+"""Agents' messages that are replayed, changed, or sent by another agent: rejected, and nothing changes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def is_quiet(reader: DatabaseReader) -> bool:
 
 
 def play(folder: Path, url: str, story: Callable[[Forger], Awaitable[None]]) -> None:
-    """Let two hosts have VMs, some of which have come and gone; then the forger comes."""
+    """Let two hosts have VMs, some already gone; then the forger begins."""
 
     async def whole() -> None:
         await service.start()
@@ -125,7 +125,7 @@ async def by_somebody_else(forger: Forger) -> None:
     assert forger.reader.everything() == before
 
 
-def test_messages_that_were_sent_before_or_by_somebody_else_are_refused(tmp_path: Path, sqlite_url: str):
+def test_replayed_and_foreign_messages_are_rejected(tmp_path: Path, sqlite_url: str):
     async def story(forger: Forger) -> None:
         await sent_before(forger)
         await of_another_epoch_boot_or_agent(forger)
@@ -182,6 +182,6 @@ def test_a_host_that_was_forged_comes_back_by_itself(tmp_path: Path, sqlite_url:
         async def has_registered() -> bool:
             return any(request.path == REGISTER_PATH for request, _ in host.way.sent[sent:])
 
-        await until(has_registered, "it registered anew")
+        await until(has_registered, "it registered again")
 
     play(tmp_path, sqlite_url, story)

@@ -51,7 +51,7 @@ class Checks:
 
     def check_disks(self, vm: Vm) -> None:
         """What lies on shared storage was made once, and is there as long as the VM is to be."""
-        assert self.wires.made.get(vm.id, 0) <= 1, f"the disks of {vm.id} were lost and made anew"
+        assert self.wires.made.get(vm.id, 0) <= 1, f"the disks of {vm.id} were lost and created again"
         if vm.power != "absent":
             assert (vm.id in self.wires.disks) == (vm.id in self.wires.made), f"the disks of {vm.id} are gone"
 
@@ -102,7 +102,7 @@ class Checks:
             assert not here, (vm.id, here)
             return
         if vm.home is None:
-            keeps = bool(vm.spec.disks) and vm.spec.is_movable  # somebody must know of its disks on shared storage
+            keeps = bool(vm.spec.disks) and vm.spec.is_movable  # the log must keep its disks on shared storage
             assert not here or (keeps and set(here.values()) == {"stopped"}), (vm, here)
             assert state_of(vm) in ("pending", "stopped", "lost")
             assert state_of(vm) != "pending" or vm.why, vm

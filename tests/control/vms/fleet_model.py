@@ -126,7 +126,7 @@ class FleetModel(Checks):
             self.register(host)
 
     def prove_dead(self, host: ModelHost) -> None:
-        """A host loses power for good, and somebody vouches for it."""
+        """A host loses power for good, and an operator confirms it."""
         self.cut_power(host)
         if not host.is_dead:
             host.is_dead = True
@@ -216,7 +216,7 @@ class FleetModel(Checks):
                 case Bind():
                     host = next(host for host in self.hosts.values() if host.name == action.host)
                     home = Booking(host=host.id, name=host.name)
-                    if host.is_dead:  # it died after the step: whoever carries decisions out must look
+                    if host.is_dead:  # it died after the step: the caller that carries out decisions must check
                         failed = BindFailed(uid=action.uid, host=action.host, reason="the host is gone")
                         self.become(VmChange(vm=vm, facts=(failed,)))
                         continue

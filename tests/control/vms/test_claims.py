@@ -242,7 +242,7 @@ def test_members_of_a_gang_stop_start_grow_and_move_alone():
     fleet.check_rest()
 
 
-def test_constraints_that_make_no_sense_are_refused_before_anybody_is_told():
+def test_constraints_that_make_no_sense_are_refused_before_anybody_is_reported():
     vm = running()
     spec = msgspec.structs.replace(vm.spec, host_selector={"": "x"})
     with pytest.raises(InputError):

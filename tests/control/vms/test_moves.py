@@ -96,7 +96,7 @@ def test_a_vm_moves_and_its_books_move_with_it(spec):
             phases.append(mover.vm.moving.phase)
     assert phases == ["placing", "preparing", "copying", "cleaning"]
     assert mover.powers() == ("absent", "running")
-    assert mover.target.stepped.driver.vms["a"].runs == 1, "it was never started anew"
+    assert mover.target.stepped.driver.vms["a"].runs == 1, "it was never started again"
     assert mover.vm.home.name == "h1"
     assert mover.vm.observed_generation == mover.vm.generation
     assert mover.fleet.engine_holds() == {"h1": mover.vm.wanted}
@@ -248,7 +248,7 @@ def test_silence_at_any_arrow_only_delays(arrow, victim):
     assert mover.target.stepped.driver.vms["a"].runs == 1
 
 
-def test_a_target_that_prepares_anew_is_sent_to_where_it_is_now():
+def test_a_target_that_prepares_again_is_sent_to_where_it_is_now():
     mover = MoveModel()
     for _ in mover.steps():
         if mover.vm.moving is not None and mover.vm.moving.phase == "copying":

@@ -271,7 +271,7 @@ def test_a_vm_that_left_its_host_and_is_deleted_leaves_nothing_behind(disks):
 
 @MOVABLE
 @pytest.mark.parametrize("is_bound_first", [False, True])
-def test_a_vm_that_starts_while_it_leaves_its_host_is_placed_anew(is_bound_first, disks):
+def test_a_vm_that_starts_while_it_leaves_its_host_is_placed_again(is_bound_first, disks):
     fleet = resting(disks)
     fleet.wish("low", desired_state.vacate)
     fleet.wish("low", desired_state.start)

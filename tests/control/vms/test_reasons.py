@@ -44,11 +44,11 @@ AFFINITY = Reason("host_affinity", "affinity_mismatch", "metadata.name NotIn (a)
         ("disk", "selector mismatch: disk=yes"),
     ],
 )
-def test_a_label_that_the_service_asks_for_is_told_as_what_it_stands_for(label: str, words: str) -> None:
+def test_a_label_that_the_service_asks_for_is_reported_as_what_it_stands_for(label: str, words: str) -> None:
     assert to_user_reason(selector(label), GuestSpec()).text() == words
 
 
-def test_the_host_that_a_vm_leaves_is_told_as_such() -> None:
+def test_the_host_that_a_vm_leaves_is_reported_as_such() -> None:
     assert host_left_by_move(moving()) == "a"
     assert to_user_reason(AFFINITY, moving()).text() == "it is to leave: a"
 

@@ -238,14 +238,14 @@ def test_operation_fails_on_dead_host_unless_it_completes_elsewhere(vm, failed, 
     assert goes_on == (state_of(change.vm) in ("pending", "lost"))
 
 
-def test_a_vm_that_lost_its_disk_tells_so_and_can_be_made_anew():
+def test_a_vm_that_lost_its_disk_tells_so_and_can_be_recreated():
     change = reports.lose_host(running(LOCAL), "id-0")
     assert change.failed
     assert change.vm.trouble.code == "disk_lost"
     assert change.vm.failed_generation == change.vm.generation
-    anew = desired_state.start(change.vm).vm
-    assert (state_of(anew), anew.trouble, anew.why) == ("pending", None, "")
-    assert anew.run.size == anew.wanted
+    restarted = desired_state.start(change.vm).vm
+    assert (state_of(restarted), restarted.trouble, restarted.why) == ("pending", None, "")
+    assert restarted.run.size == restarted.wanted
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def outcome(vm: Vm, wish) -> str:
     assert new.observed_generation <= new.generation
     assert new.move is None or new.moving is not None
     for host in change.hosts:
-        assert order_for(new, host).generation == new.generation, "what is ordered anew is newer"
+        assert order_for(new, host).generation == new.generation, "a repeated order is newer"
     if new.is_gone:
         return "x"
     hosts = {booking.host for booking in (new.home, new.other) if booking is not None}

@@ -1,4 +1,4 @@
-"""How a VM is, in words that go on after its name, and what somebody can do about it."""
+"""The status of a VM, as words that follow its name, and what a user can do about it."""
 
 from __future__ import annotations
 
@@ -74,5 +74,5 @@ def test_how_a_vm_is_goes_on_after_its_name(found: Vm, told: str) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_whoever_must_do_something_about_a_vm_is_told_what(found: Vm, hint: str) -> None:
+def test_status_says_what_a_user_must_do_about_a_vm(found: Vm, hint: str) -> None:
     assert advice(found) == hint

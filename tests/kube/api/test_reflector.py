@@ -68,7 +68,7 @@ def content_of(reflector: Reflector) -> dict:
 
 
 @run_with(play_virtually)
-async def test_the_first_list_is_told_and_then_every_event():
+async def test_the_first_list_is_reported_and_then_every_event():
     server = ModelServer()
     server.put("a")
     server.put("b")
@@ -110,7 +110,7 @@ async def test_a_watch_that_ends_is_taken_up_from_the_last_bookmark():
 @run_with(play_virtually)
 async def test_expired_version_causes_relist_that_finds_missed_deletions():
     server = ModelServer()
-    for name in ("stays", "goes", "made-anew"):
+    for name in ("stays", "goes", "recreated"):
         server.put(name)
     async with run_reflector(server, timeout_s=50) as (reflector, follower):
         await reflector.synced.wait()
@@ -118,15 +118,15 @@ async def test_expired_version_causes_relist_that_finds_missed_deletions():
         server.answers = [TransportError("down", may_have_acted=False)] * 3
         server._news = asyncio.Event()  # the open watch hears nothing more
         server.remove("goes")
-        server.remove("made-anew")
-        server.put("made-anew")
+        server.remove("recreated")
+        server.put("recreated")
         server.forget()
         server.log.clear()
         await asyncio.sleep(300)
         assert content_of(reflector) == server.content()
         told = follower.story()[before:]
-        assert sorted(told) == [("gone", "goes"), ("gone", "made-anew"), ("new", "made-anew")]
-        assert told.index(("gone", "made-anew")) < told.index(("new", "made-anew"))
+        assert sorted(told) == [("gone", "goes"), ("gone", "recreated"), ("new", "recreated")]
+        assert told.index(("gone", "recreated")) < told.index(("new", "recreated"))
         assert reflector.relists == 1
 
 
@@ -386,7 +386,7 @@ async def test_retry_after_is_honoured():
 
 
 @run_with(play_virtually)
-async def test_a_server_that_was_set_back_is_listed_anew():
+async def test_a_server_that_was_set_back_is_listed_again():
     server = ModelServer()
     server.put("a")
     too_new = ModelAnswer(504, b'{"reason":"Timeout","message":"Too large resource version: 900, current: 11"}')
@@ -397,7 +397,7 @@ async def test_a_server_that_was_set_back_is_listed_anew():
 
 
 @pytest.mark.parametrize("silence_s", [3600, 80], ids=["stalls", "ends"])
-def test_a_server_that_was_set_back_and_says_nothing_is_listed_anew(silence_s):
+def test_a_server_that_was_set_back_and_says_nothing_is_listed_again(silence_s):
     async def say_nothing():
         await asyncio.sleep(silence_s)
         for lines in list[list[bytes]]():

@@ -137,7 +137,7 @@ def test_huge_object_arrives_and_an_oversized_one_ends_the_watch():
         watch(lambda wire: send(wire, b"x" * (33 * 2**20)))
 
 
-def test_an_object_that_does_not_decode_is_told_as_broken():
+def test_an_object_that_does_not_decode_is_reported_as_broken():
     poison = pod("poison", 6, tolerations="all")
 
     async def stream(wire: Wire) -> None:

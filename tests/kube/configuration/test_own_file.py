@@ -91,7 +91,7 @@ def test_an_empty_file_and_no_file_mean_the_same():
     assert default_settings().policies == (BUILT_IN["kubernetes"],)
 
 
-def test_preemption_is_on_unless_somebody_says_no():
+def test_preemption_is_on_unless_it_is_switched_off():
     assert default_settings("a", "spread").policies[0].preemption == PreemptionRules()
     assert _read("profiles: [{policy: spread}]\n").policies[0].preemption == PreemptionRules()
     assert _read("preemption: null\n").policies[0].preemption is None
@@ -147,7 +147,7 @@ def test_every_policy_of_the_settings_can_be_built():
         ("seed: -1\n", "seed", ""),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line_and_a_hint(body, message, hint):
+def test_what_is_wrong_is_reported_with_its_line_and_a_hint(body, message, hint):
     with pytest.raises(InputError) as caught:
         _read(body)
     assert message in caught.value.message
@@ -169,7 +169,7 @@ def test_resource_only_an_extender_counts_is_rejected_unless_lenient():
 
 
 @pytest.mark.parametrize(("version", "kind"), [("apps/v1", "Deployment"), ("v1", "Pod")])
-def test_a_file_of_another_kind_is_told_what_it_is(tmp_path, version, kind):
+def test_a_file_of_another_kind_learns_what_it_is(tmp_path, version, kind):
     path = tmp_path / "batch.yaml"
     path.write_text(f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: batch}}\n")
     with pytest.raises(InputError, match=f"batch.yaml:2: kind is '{kind}', not 'Scheduler' or") as caught:

@@ -17,7 +17,7 @@ from hostler.errors import HostlerError
         (["--kubeconfig", "/does/not/exist"], "/does/not/exist", ""),
     ],
 )
-def test_what_is_wrong_is_told(words, message, hint):
+def test_what_is_wrong_is_reported(words, message, hint):
     with pytest.raises(HostlerError) as caught:
         extender.main(words, standalone_mode=False)
     assert message in caught.value.message

@@ -151,7 +151,7 @@ def test_nobody_left_means_nobody_else_is_asked():
     assert dict(answer.refused) == dict.fromkeys(ASK.hosts, "rejected by extender http://a")
 
 
-def test_one_extender_binds_and_an_unknown_outcome_is_told_as_such():
+def test_one_extender_binds_and_an_unknown_outcome_is_reported_as_such():
     sent: list[dict[str, Any]] = []
     answers = [{"Error": ""}, {"Error": "taken"}, b"?"]
 

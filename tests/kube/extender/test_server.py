@@ -110,7 +110,7 @@ def test_pod_is_filtered_and_bound_with_a_gpu_and_the_next_gets_another():
 def test_pods_of_every_scheduler_that_run_count():
     server = _server()
     for name in ("x", "y"):
-        server.put(pod_json(name, milli=1000, nodeName="a", schedulerName="somebody"))
+        server.put(pod_json(name, milli=1000, nodeName="a", schedulerName="another"))
 
     async def scenario(post: Post) -> None:
         _, found = await post("filter", {"Pod": pod_json("p", milli=500), "NodeNames": ["a"]})
@@ -134,7 +134,7 @@ def test_bodies_that_cannot_be_read_are_refused_and_the_next_is_served():
     _with_extender(_server(), scenario)
 
 
-async def test_an_address_that_is_taken_is_told():
+async def test_an_address_that_is_taken_is_reported():
     client = KubeClient(_server().transport())
     async with await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0) as taken:
         port = taken.sockets[0].getsockname()[1]

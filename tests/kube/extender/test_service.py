@@ -157,7 +157,7 @@ def test_a_bind_of_a_pod_that_nobody_asked_about_looks_the_pod_up():
         (TransportError("cut", may_have_acted=True), True),
     ],
 )
-def test_a_bind_that_failed_is_told_and_an_unknown_outcome_still_counts(refusal, is_expected):
+def test_a_bind_that_failed_is_reported_and_an_unknown_outcome_still_counts(refusal, is_expected):
     cluster = _FakeCluster()
     service = _service(cluster, engine_with(a=1))
     service.filter(_ask("p", ["a"], milli=1000))

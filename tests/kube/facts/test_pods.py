@@ -21,7 +21,7 @@ def test_a_waiting_pod_of_a_profile_arrives_with_the_policy_of_the_profile():
 
 
 @pytest.mark.parametrize("ours", [True, False], ids=["ours", "another scheduler's"])
-def test_a_pod_with_a_node_holds_its_room_whoever_placed_it(ours):
+def test_pod_with_a_node_holds_its_room_whatever_placed_it(ours):
     cluster = FactCluster()
     cluster.nodes(node())
     (event,) = cluster.pods(pod(ours=ours, **RUNS))
@@ -90,7 +90,7 @@ def test_a_running_pod_that_is_deleted_holds_its_room_until_it_is_gone():
     assert cluster.watched.pods == {}
 
 
-def test_a_pod_made_anew_under_its_name_is_another_guest():
+def test_a_pod_recreated_under_its_name_is_another_guest():
     cluster = FactCluster()
     cluster.pods(pod(uid="one"))
     left, arrived = cluster.pods(pod(uid="two"))
@@ -228,7 +228,7 @@ def test_dropped_profile_removes_its_waiting_pods_until_it_returns():
     assert events[0].guest.spec.unsupported == ()
 
 
-def test_room_that_was_kept_for_a_pod_before_our_time_is_told_last():
+def test_room_that_was_kept_for_a_pod_before_our_time_is_reported_last():
     cluster = FactCluster(is_open=False)
     cluster.nodes(node())
     cluster.pods(pod(status={"phase": "Pending", "nominatedNodeName": "n1"}), pod("b"))

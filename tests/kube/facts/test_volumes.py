@@ -247,7 +247,7 @@ def test_first_of_two_pods_waiting_for_a_single_pod_volume_goes_first():
     cluster.nodes(node(), node("n2"))
     cluster.pods(pod("b", **WITH_CLAIM), pod("a", **WITH_CLAIM))
     assert [action.guest for action in cluster.engine.step(cluster.now) if type(action).__name__ == "Bind"] == ["b"]
-    (bound, refused) = cluster.pods(pod("c", nodeName="n1", **WITH_CLAIM))  # somebody else was faster
+    (bound, refused) = cluster.pods(pod("c", nodeName="n1", **WITH_CLAIM))  # another scheduler was faster
     assert (bound.guest.name, refused.guest.name) == ("c", "b")
 
 

@@ -83,7 +83,7 @@ async def test_nothing_is_kept_of_pods_that_could_not_even_be_read(cluster: Simu
 
 
 @run_with(play)
-async def test_a_group_of_the_same_name_is_told_anew(cluster: SimulatedCluster, /):
+async def test_a_group_of_the_same_name_is_reported_again(cluster: SimulatedCluster, /):
     cluster.node("a", cpu=8)
     await cluster.lead()
     for life in range(2):

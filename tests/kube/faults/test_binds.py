@@ -23,7 +23,7 @@ RATE_NOTE = "admission webhook denied the request: not on a Sunday"
 
 
 @run_with(play)
-async def test_06_a_pod_that_was_replaced_under_the_same_name_is_decided_anew(cluster: SimulatedCluster, /):
+async def test_06_a_pod_that_was_replaced_under_the_same_name_is_decided_again(cluster: SimulatedCluster, /):
     cluster.node("n1")
     leader = await cluster.lead()
 
@@ -102,7 +102,7 @@ async def test_08_unanswered_bind_is_read_back_before_another_node_is_tried(clus
     leader.script.next("binding", fault, about="a")
     cluster.pod("a")
     await cluster.until(lambda: cluster.targets("a") == ["n1"])
-    # The other node is better from now on: whoever decides at once goes there.
+    # The other node is better from now on: a scheduler that decides at once takes it.
     cluster.change_node("n1", unschedulable=True)
     cluster.node("n2", cpu=64)
     await cluster.until(lambda: cluster.where("a") == "n2")

@@ -151,7 +151,7 @@ async def test_31_a_node_whose_coming_or_going_was_forgotten_is_found(cluster: S
 
 
 @run_with(play, is_clean=False)
-async def test_31_a_collection_that_lost_an_object_is_listed_anew(cluster: SimulatedCluster, /):
+async def test_31_a_collection_that_lost_an_object_is_listed_again(cluster: SimulatedCluster, /):
     cluster.node("n1")
     leader = await cluster.lead()
     cluster.pod("a")

@@ -29,7 +29,7 @@ def _holder(cluster: SimulatedCluster) -> str:
 
 def _hold(cluster: SimulatedCluster, seconds: int) -> None:
     """Put a lease of a holder that never renews it."""
-    spec = {"holderIdentity": "somebody", "leaseDurationSeconds": seconds, "leaseTransitions": 1}
+    spec = {"holderIdentity": "another-scheduler", "leaseDurationSeconds": seconds, "leaseTransitions": 1}
     cluster.server.put({"kind": "Lease", "metadata": {"name": LEASE, "namespace": "kube-system"}, "spec": spec})
 
 
@@ -100,8 +100,8 @@ async def test_lease_held_for_years_is_reported_and_taken_over_in_time(cluster: 
     _hold(cluster, seconds)
     actor = cluster.start()
     await cluster.sleep(1800)
-    assert _holder(cluster) == "somebody"
-    assert f"somebody holds it for {seconds} s" in actor.scheduler.mandate.last_error
+    assert _holder(cluster) == "another-scheduler"
+    assert f"another-scheduler holds it for {seconds} s" in actor.scheduler.mandate.last_error
     await cluster.until(lambda: actor.leads, within_s=3600)
     assert actor.scheduler.mandate.last_error == ""
 
@@ -111,7 +111,7 @@ async def test_a_lease_of_some_minutes_is_respected_although_ours_is_shorter(clu
     _hold(cluster, 300)
     actor = cluster.start()
     await cluster.sleep(290)
-    assert _holder(cluster) == "somebody"
+    assert _holder(cluster) == "another-scheduler"
     await cluster.until(lambda: actor.leads)
 
 
@@ -126,7 +126,7 @@ async def test_a_holder_that_renews_keeps_a_lease_of_any_length(cluster: Simulat
             return {**item, "spec": {**item["spec"], "leaseTransitions": number + 2}}
 
         cluster.server.change("leases", LEASE, renew, "kube-system")
-    assert _holder(cluster) == "somebody"
+    assert _holder(cluster) == "another-scheduler"
     assert not actor.leads
     actor.stop.set()
     await actor.task

@@ -63,7 +63,7 @@ async def _error(verb, args):
     ],
     ids=["silence", "a bug", "no JSON", "an error"],
 )
-def test_a_pod_is_told_which_extender_failed_and_how(act, words):
+def test_a_pod_learns_which_extender_failed_and_how(act, words):
     async def story(cluster: SimulatedCluster) -> None:
         cluster.node("n1")
         actor = await cluster.lead()

@@ -62,7 +62,7 @@ async def test_13_bind_answered_after_its_node_was_seen_gone_is_counted_once(clu
 
 
 @run_with(play)
-async def test_23_a_gang_that_waits_too_long_for_members_is_told_so_once(cluster: SimulatedCluster, /):
+async def test_23_a_gang_that_waits_too_long_for_members_is_notified_once(cluster: SimulatedCluster, /):
     cluster.node("n1", cpu=4)
     await cluster.lead()
     cluster.group("team", least=3)
@@ -200,7 +200,7 @@ async def test_member_rejected_for_another_reason_reports_it_after_the_gangs(clu
 
 
 @run_with(play)
-async def test_a_victim_of_a_gang_is_told_which_gang(cluster: SimulatedCluster, /):
+async def test_a_victim_of_a_gang_learns_which_gang(cluster: SimulatedCluster, /):
     cluster.node("n1", cpu=2)
     cluster.pod("low", cpu=2, on="n1")
     await cluster.lead()
@@ -213,7 +213,7 @@ async def test_a_victim_of_a_gang_is_told_which_gang(cluster: SimulatedCluster, 
 
 
 @run_with(play)
-async def test_a_pod_whose_bind_is_refused_is_told_which_node_it_was_meant_for(cluster: SimulatedCluster, /):
+async def test_a_pod_whose_bind_is_refused_learns_which_node_it_was_meant_for(cluster: SimulatedCluster, /):
     cluster.node("n1")
     leader = await cluster.lead()
     leader.script.next("binding", refused(403, "Forbidden", "no way"), about="a")

@@ -101,7 +101,7 @@ def test_a_right_that_is_missing_is_named(words, right, cluster):
     assert f"hint: ask for the right to {right}" in found.err
 
 
-def test_somebody_who_may_only_read_what_there_is_gets_an_answer(cluster, create):
+def test_user_with_read_permission_only_gets_an_answer(cluster, create):
     create("web")
     rules = [
         {"apiGroups": ["", "apps", "policy", "storage.k8s.io"], "resources": ["*"], "verbs": ["get", "list"]},
@@ -241,7 +241,7 @@ def test_a_pod_may_be_named_as_kubectl_names_it(prefix, create, on):
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_pod_that_has_ended_is_told_with_its_node_and_its_events(phase, cluster, create, on):
+def test_a_pod_that_has_ended_is_reported_with_its_node_and_its_events(phase, cluster, create, on):
     made = create("ended", node="node-1")
     with cluster.api() as api:
         path = "/api/v1/namespaces/default/pods/ended"
@@ -264,7 +264,7 @@ def test_of_a_pod_that_is_gone_the_events_are_told(cluster, on):
     assert found.lines[-1].endswith("put on node-1")
 
 
-def test_a_pod_that_is_deleted_before_it_ran_is_told(cluster, create, on):
+def test_a_pod_that_is_deleted_before_it_ran_is_reported(cluster, create, on):
     create("early", "100")
     path = "/api/v1/namespaces/default/pods/early"
     with cluster.api() as api:

@@ -55,7 +55,7 @@ def both_ways(cluster, *questions, is_there=(), has_said=()):
 def test_explain_prints_the_same_with_and_without_asking_the_scheduler(cluster, create):
     create("huge", "100")
     create("placed", "2")
-    create("theirs", "1", scheduler="somebody", nodeSelector={"kubernetes.io/hostname": "node-2"})
+    create("theirs", "1", scheduler="another", nodeSelector={"kubernetes.io/hostname": "node-2"})
     questions = [("explain", name) for name in ("pod/huge", "placed", "theirs")]
     pairs = list(both_ways(cluster, *questions, is_there=["placed"]))
     for plain, asked in pairs:
@@ -142,7 +142,7 @@ ROW = dict.fromkeys(("age_s", "attempts", "next_try", "nominated", "reason"))
 
 @pytest.mark.parametrize("body", [b"", b"null", b"[]", b"<html>", DEEP, b'{"pods":"\xff\xfe"}', b"\xff", b"5"])
 @pytest.mark.parametrize("path", ["/v1/queue", "/v1/plan", "/v1/explain/default/web"])
-def test_what_no_scheduler_would_answer_is_told_as_that(body, path, tmp_path):
+def test_what_no_scheduler_would_answer_is_reported_as_that(body, path, tmp_path):
     _, error = asked_of(web.Response(body=body), tmp_path, path=path)
     assert isinstance(error, UnavailableError)
     assert error.message.endswith("the server is not a Hostler scheduler")

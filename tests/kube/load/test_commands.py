@@ -39,7 +39,7 @@ def test_a_load_is_created_seen_and_cleaned(control_plane, namespace, file):
     assert cleaned.out == "deleted 26 pods, 2 podgroups, 3 nodes\n"
 
 
-def test_an_account_without_rights_is_told_what_it_needs(control_plane, file):
+def test_an_account_without_rights_learns_what_it_needs(control_plane, file):
     path = file("pods: {count: 2}\n")
     result = hostler("kube", "load", "-f", path, "--kubeconfig", control_plane.kubeconfig("nobody"))
     assert result.code != 0

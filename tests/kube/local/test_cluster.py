@@ -103,7 +103,7 @@ def test_nothing_runs_and_nothing_is_left_after_the_end(tmp_path):
             assert all("taints" not in node["spec"] for node in nodes)
             assert len({node["metadata"]["labels"]["topology.kubernetes.io/zone"] for node in nodes}) == 3
             assert api.send("GET", "/apis/scheduling.k8s.io/v1beta1")[0] == 404
-            # Without the admission plugin Priority, whoever creates a pod says its number.
+            # Without the admission plugin Priority, the creator of a pod sets its number.
             made = api.call("POST", "/api/v1/namespaces/default/pods", pod("one", priority=7))
             assert made["spec"]["priority"] == 7
         assert any("--max-requests-inflight=123" in line for line in processes_about(folder).values())

@@ -17,7 +17,7 @@ from tests.kube.local.process_list import processes_about
 from tests.wait import wait_until
 
 HOSTLER = [sys.executable, "-c", "import sys; from hostler.cli.main import main; sys.exit(main())"]
-# Ends all clusters when its input ends, which it does with whoever holds the other end, however that dies.
+# Ends all clusters when its input ends, as it does when the process at the other end dies in any way.
 GUARD = "import sys; sys.stdin.read(); from hostler.cli.main import main; main(['kube', 'down', '--all'])"
 
 
@@ -141,7 +141,7 @@ def test_logs_are_shown_by_part_and_to_the_last_line():
     assert len(hostler("kube", "logs", "apiserver", "--tail", "3").lines) == 3
     with subprocess.Popen(
         [*HOSTLER, "kube", "logs", "apiserver", "--tail", "0", "-f"], stdout=subprocess.PIPE, text=True,
-        # Whoever runs the tests in the background has interrupts ignored, and children inherit that.
+        # A shell starts background jobs with interrupts ignored, and children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as follower:  # fmt: skip
         log = cluster_folder("local") / "logs" / "apiserver.log"

@@ -99,7 +99,7 @@ def test_a_note_that_is_garbage_is_no_process(tmp_path):
     assert processes.find(tmp_path / "none") is None
 
 
-def test_the_start_is_told_in_wall_time(start):
+def test_the_start_is_given_in_wall_time(start):
     note = processes.find(start([SLEEP, "1000"]))
     assert abs(processes.started_at_s(note) - time.time()) < 60
 
@@ -119,7 +119,7 @@ sys.stdin.read()
 
 
 @pytest.mark.parametrize("bond", ["die", "live"])
-def test_a_process_dies_with_whoever_started_it_only_if_asked_to(tmp_path, bond):
+def test_process_dies_with_its_parent_only_if_asked_to(tmp_path, bond):
     with subprocess.Popen(
         [sys.executable, "-c", STARTER, str(tmp_path), bond], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as starter:

@@ -93,7 +93,7 @@ async def test_a_token_review_knows_the_tokens_that_it_was_given():
 
 
 @run_with(_run)
-async def test_an_absent_api_is_not_found_until_somebody_defines_it():
+async def test_absent_api_is_not_found_until_it_is_defined():
     server = ApiServer(without=("scheduling.k8s.io/v1beta1",))
     transport = server.transport()
     path = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups"

@@ -44,7 +44,7 @@ __all__ = ["ReferenceScheduler", "asker"]
 
 SETTLE_S = 0.03  # for its caches, which follow several watches, to have seen the cluster; see `testing`
 _ENOUGH_S = 3.0  # to be bound when all victims are gone
-_QUIET_S = 0.2  # after which nobody else is told to go
+_QUIET_S = 0.2  # after this, no other pod is asked to leave
 _OWNERS: dict[str, Resource[Any]] = {
     kind.kind: kind for kind in (SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)
 }

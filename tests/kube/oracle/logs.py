@@ -20,7 +20,7 @@ class Log:
         self.scores: dict[str, dict[str, dict[str, int]]] = {}  # pod, node, plugin
         self.totals: dict[str, dict[str, int]] = defaultdict(dict)
         self.bound: set[str] = set()
-        self.others: list[str] = []  # the last lines that say something else, for whoever looks for a failure
+        self.others: list[str] = []  # the last lines that say something else, to find the cause of a failure
 
     def take(self, line: str) -> None:
         """Read one line."""

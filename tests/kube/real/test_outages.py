@@ -137,7 +137,7 @@ def test_watches_cut_within_an_event_resume_where_they_were(cluster, proxy):
 
 
 @pytest.mark.long
-def test_a_watch_that_says_nothing_is_opened_anew(cluster, proxy):
+def test_a_watch_that_says_nothing_is_opened_again(cluster, proxy):
     cluster.add_nodes(2)
     proxy.plan(Fault("mute", watching("pods"), times=1))
     running = cluster.start(port=proxy.port)

@@ -12,7 +12,7 @@ from tests.kube.faults.simulated_cluster import OURS, SimulatedCluster, play
 
 
 @run_with(play)
-async def test_a_pod_is_bound_and_its_owner_is_told(cluster: SimulatedCluster, /):
+async def test_a_pod_is_bound_and_its_owner_is_notified(cluster: SimulatedCluster, /):
     cluster.node("a")
     await cluster.lead()
     cluster.pod("web")
@@ -87,7 +87,7 @@ def _target(pod):
 
 
 @run_with(play)
-async def test_a_group_is_told_when_its_minimum_is_bound(cluster: SimulatedCluster, /):
+async def test_a_group_is_notified_when_its_minimum_is_bound(cluster: SimulatedCluster, /):
     cluster.node("a", cpu=8)
     await cluster.lead()
     cluster.group("crew", 3)

@@ -51,7 +51,7 @@ def test_pages_show_a_certificate_that_was_replaced(tmp_path):
     assert f"{tmp_path / 'tls.crt'}: the new certificate is in use" in said
 
 
-async def test_half_of_a_new_pair_changes_nothing_and_is_told_once(tmp_path):
+async def test_half_of_a_new_pair_changes_nothing_and_is_reported_once(tmp_path):
     authority = Authority()
     write(tmp_path, authority.sign("old"))
     said: list[str] = []

@@ -162,7 +162,7 @@ def test_unstarted_handshakes_take_places_too_and_give_way(run, pair):
 
 
 @both_loops
-def test_whoever_gives_way_after_its_handshake_is_not_asked_for_a_goodbye(run, pair):
+def test_connection_closed_after_its_handshake_needs_no_goodbye(run, pair):
     trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
     trusting.maximum_version = ssl.TLSVersion.TLSv1_2  # nothing but a goodbye follows its handshake
@@ -173,7 +173,7 @@ def test_whoever_gives_way_after_its_handshake_is_not_asked_for_a_goodbye(run, p
             socket.create_connection(("127.0.0.1", port)) as wire,
             await asyncio.to_thread(trusting.wrap_socket, wire.dup()),
         ):
-            assert await shown_by(port) == "shown"  # there is one place, and now somebody else's
+            assert await shown_by(port) == "shown"  # there is one place, and now another client has it
             wire.setblocking(False)
             return await asyncio.get_running_loop().sock_recv(wire, 1000)
 
@@ -235,7 +235,7 @@ def test_a_limit_that_is_no_sensible_number_is_refused(limit):
 
 
 @pytest.mark.parametrize("path", ["/v1/queue?namespace=%FF", "/v1/explain/%FF/a", "/v1/explain/%ED%A0%80/a", "/v1/%FF"])
-def test_an_address_that_is_no_text_is_a_mistake_of_whoever_asks(path):
+def test_address_that_is_no_text_is_an_error_of_the_client(path):
     async def work(pages):
         async with connected(pages, 1, ask(path)) as (connection,):
             return int((await rest_of(connection)).split()[1])

@@ -11,7 +11,7 @@ from hostler.sim.scenarios.outcome import ScenarioOutcome, Series, WaitTimes
 
 
 def filled(policy: str = "fgd", seed: int = 42, workload: str = "default", **fields: Any) -> FillResult:
-    """Return an experiment on ten gpus, of which a seed leaves one percent more in use."""
+    """Return an experiment on ten gpus; each seed leaves one percent more of them in use."""
     most = 80 + seed % 10
     result = FillResult(
         workload=workload,

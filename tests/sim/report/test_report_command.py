@@ -92,13 +92,13 @@ def test_a_bad_file_is_refused_by_name_and_nothing_is_written(written, tmp_path,
     assert not target.exists()
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path):
+def test_a_file_that_is_not_there_is_reported(tmp_path):
     result, _ = made(tmp_path, tmp_path / "none.json")
     assert result.code == 2
     assert "none.json: cannot be read: no such file" in result.error
 
 
-def test_a_folder_without_results_is_told(tmp_path):
+def test_a_folder_without_results_is_reported(tmp_path):
     result, _ = made(tmp_path, tmp_path)
     assert result.code == 2
     assert str(tmp_path) in result.error

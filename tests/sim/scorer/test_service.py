@@ -110,13 +110,13 @@ def test_a_request_without_a_length_or_with_too_much_is_not_read():
         assert ask(small, b"", headers={"Content-Length": "many"})[0] == 400, "that is no HTTP"
 
 
-def test_a_port_in_use_is_told(service):
+def test_a_port_in_use_is_reported(service):
     with pytest.raises(UnavailableError, match="cannot listen"):
         ScoringService(shipped_network(), port=service.server_port)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_command_serves_until_it_is_told_to_stop(number):
+def test_the_command_serves_until_it_is_asked_to_stop(number):
     command = [sys.executable, "-c", "import sys; from hostler.cli.main import main; sys.exit(main(sys.argv[1:]))"]
     command += ["sim", "scorer", "serve", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -144,7 +144,7 @@ def test_an_experiment_runs_in_process():
 def test_the_command_tells_of_failures_and_bad_input(service):
     words = ("sim", "scorer", "run", "--tune", "0.01", "--endpoint")
     done = hostler(*words, service.endpoint + "s", "--on-failure", "fail")
-    assert done.code == 3, "a service that never answered is told by the exit code"
+    assert done.code == 3, "the exit code tells that a service never answered"
     assert "gave no usable answer" in done.err
     assert "status" in done.out
     assert "refused for it" in done.out

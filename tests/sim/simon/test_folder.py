@@ -64,7 +64,7 @@ def test_pod_on_a_node_that_is_not_there_is_refused(tmp_path):
         _read(tmp_path)
 
 
-def test_what_has_no_meaning_here_is_told(tmp_path):
+def test_what_has_no_meaning_here_is_reported(tmp_path):
     write(
         tmp_path / "all.yaml",
         node("a"),

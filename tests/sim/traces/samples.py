@@ -65,7 +65,7 @@ def azure_vm() -> dict[str, str]:
 
 
 def jobs() -> dict[str, str]:
-    """Return a table of ours with its hosts, and one of somebody else with other names of columns."""
+    """Return a table in our format with its hosts, and one with other names of columns."""
     draws = np.random.default_rng(SEED + 3)
     ours = ["name,arrival,duration,cpu,memory,gpus,gpu_milli,priority,tenant,gang"]
     theirs = ["job,submit,wall,cores,ram,note"]

@@ -97,7 +97,7 @@ class TestAzurePacking:
         workload = self.read(tmp_path, "1,7,80,7,0,1,2\n2,7,40,16,0,1,2\n")
         assert workload.hosts[0].capacity == (("cpu", 900_000), ("memory", 20 * GIB))
 
-    def test_a_vm_that_no_server_holds_is_told_of(self, tmp_path):
+    def test_a_vm_that_no_server_holds_is_reported(self, tmp_path):
         notes: list[str] = []
         self.read(tmp_path, "1,7,80,7,0,1,2\n", host_cpu="50", note=notes.append)
         assert notes == ["1 of 1 guest is larger than every host"]

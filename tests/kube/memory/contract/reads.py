@@ -192,7 +192,7 @@ async def the_server_says_what_it_serves(talk: ApiSession) -> None:
 
 
 async def two_watches_see_the_same(talk: ApiSession) -> None:
-    """Whoever watches sees the same changes in the same order."""
+    """All watchers see the same changes in the same order."""
     made = await talk.make(pod("a"))
     streams = [await talk.watch(made["metadata"]["resourceVersion"], seconds=3) for _ in range(2)]
 
