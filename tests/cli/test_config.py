@@ -135,11 +135,14 @@ def test_a_scenario_and_a_sweep_are_checked_too(tmp_path):
         head.format("Scenario")
         + "hosts: [{name: h, count: 2, capacity: {cpu: 4}}]\narrivals: [{guest: {name: g}, count: 3}]\n"
     )
-    sweep.write_text(head.format("Sweep") + "workloads: [default]\npolicies: [fgd, pack]\nseeds: 2\n")
+    sweep.write_text(head.format("Sweep") + "workloads: [default]\npolicies: [fgd, pack]\nruns: 2\n")
     result = hostler("config", "validate", str(scenario), str(sweep))
     assert result.code == 0
     assert "a scenario with 3 guests on 2 hosts" in result.out
     assert "a sweep of 2 policies with 2 seeds" in result.out
+    sweep.write_text(sweep.read_text().replace("runs: 2", "seeds: 2"))
+    result = hostler("config", "validate", str(sweep))
+    assert (result.code, places(result)) == (2, [f"{sweep}:5: seeds: 2 may mean one seed or 2 of them"])
 
 
 def places(result):

@@ -234,7 +234,9 @@ class TestGrids:
             ("workloads: [default]\npolicies: [fgd]\nseed: 3\n", "grid.yaml:5: unknown key 'seed'"),
             ("workloads: [default]\n", "policies is empty"),
             ("policies: [fgd]\n", "neither workloads nor scenarios"),
-            ("workloads: [default]\npolicies: [fgd]\nseeds: 0\n", "there cannot be 0 seeds"),
+            ("workloads: [default]\npolicies: [fgd]\nruns: 0\n", "grid.yaml:5: runs must be an integer >= 1"),
+            ("workloads: [default]\npolicies: [fgd]\nruns: 2\nseeds: [1]\n", "grid.yaml:6: seeds"),
+            ("workloads: [default]\npolicies: [fgd]\nseeds: many\n", "grid.yaml:5: seeds: 'many' are no seeds"),
             ("workloads: [huge]\npolicies: [fgd]\n", "no workload 'huge'"),
             ("workloads: [default]\npolicies: [nobody]\n", "no policy 'nobody'"),
             ("workloads: [default]\npolicies: [fgd]\ntunes: [-1]\n", "tunes"),
@@ -245,6 +247,25 @@ class TestGrids:
         assert done.code == 2
         assert problem in done.error
         assert not (tmp_path / "out").exists()
+
+    @pytest.mark.parametrize("seeds", ["42", "'42'", "0"])
+    def test_lone_number_as_seeds_is_rejected_with_both_forms(self, data_dir, tmp_path, seeds):
+        body = f"workloads: [default]\npolicies: [fgd]\nseeds: {seeds}\n"
+        done, number = self.run(tmp_path, data_dir, body), seeds.strip("'")
+        assert done.code == 2
+        assert done.error.endswith(f"grid.yaml:5: seeds: {number} may mean one seed or {number} of them")
+        assert done.hint == f"'runs: {number}' runs {number} seeds; 'seeds: [{number}]' runs seed {number} alone"
+        assert not (tmp_path / "out").exists()
+
+    def test_runs_of_a_file_counts_seeds_from_42(self, data_dir, tmp_path):
+        (tmp_path / "busy.yaml").write_text(
+            "apiVersion: hostler/v1\nkind: Scenario\nhosts: [{name: host, capacity: {cpu: 4}}]\n"
+            "arrivals: [{guest: {name: web, requests: {cpu: 1}}, count: 5}]\n"
+        )
+        body = "scenarios: [busy.yaml]\npolicies: [pack]\nruns: 2\n"
+        assert self.run(tmp_path, data_dir, body).out == "2 cells: 0 were there, 2 ran, 0 failed\n"
+        listed = self.run(tmp_path, data_dir, body.replace("runs: 2", "seeds: [42, 43]"))
+        assert listed.out == "2 cells: 2 were there, 0 ran, 0 failed\n"
 
     def test_options_beside_a_file_are_refused(self, data_dir, tmp_path):
         file = self.write(tmp_path, "workloads: [default]\npolicies: [fgd]\n")
@@ -259,12 +280,12 @@ class TestGrids:
 
     @pytest.mark.parametrize(
         ("given", "seeds"),
-        [("3", (42, 43, 44)), ("7-9", (7, 8, 9)), ("5,1,5", (5, 1)), (2, (42, 43)), ([9, 8], (9, 8)), ("4-4", (4,))],
+        [("7-9", (7, 8, 9)), ("5,1,5", (5, 1)), ([9, 8], (9, 8)), ([7], (7,)), ("4-4", (4,))],
     )
-    def test_seeds_are_a_number_a_range_or_a_list(self, given, seeds):
+    def test_seeds_are_a_range_or_a_list(self, given, seeds):
         assert read_seeds(given) == seeds
 
-    @pytest.mark.parametrize("given", ["", "a", "1-2-3", "9-1", "1,2-3", "-4", 0, [], "99999999999"])
+    @pytest.mark.parametrize("given", ["", "a", "1-2-3", "9-1", "1,2-3", "-4", "3", [], "99999999999"])
     def test_other_words_are_no_seeds(self, given):
         with pytest.raises(InputError):
             read_seeds(given)

@@ -174,11 +174,11 @@ def _check_config(document: Document, known: dict[str, Policy]) -> str:
 
 def _check_sweep(document: Document, known: dict[str, Policy]) -> str:
     from hostler.cli.output.decision_texts import plural
-    from hostler.sim.sweeps.grids import own_policies, read_seeds, read_sweep_file
+    from hostler.sim.sweeps.grids import file_seeds, own_policies, read_sweep
 
-    found, file = read_sweep_file(document.source)
-    _build(own_policies(found, file, known))
-    seeds = plural(len(read_seeds(file.seeds)), "seed")
+    file = read_sweep(document)
+    _build(own_policies(document, file, known))
+    seeds = plural(len(file_seeds(document, file)), "seed")
     return f"{document.source}: a sweep of {plural(len(file.policies), 'policy')} with {seeds}"
 
 

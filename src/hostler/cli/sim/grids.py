@@ -120,10 +120,10 @@ def _keep_runs(context: click.Context, parameter: click.Parameter, runs: int) ->
 
 
 def _seeds(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...]:
-    from hostler.sim.sweeps.grids import read_seeds
+    from hostler.sim.sweeps.grids import count_seeds, read_seeds
 
     if text is None:
-        return read_seeds(context.meta[_RUNS])
+        return count_seeds(context.meta[_RUNS])
     if context.get_parameter_source("runs") is click.core.ParameterSource.COMMANDLINE:
         raise click.UsageError("give --runs or --seeds, not both")
     if text.strip().isdecimal():  # older versions ran so many seeds; 'sim run --seed' takes it as one seed

@@ -156,13 +156,13 @@ def _grid(
 def _grid_of_file(file: str, data_dir: Path | None) -> Grid:
     from hostler.engine import BUILT_IN
     from hostler.sim.sweeps.cells import hash_plugin_files
-    from hostler.sim.sweeps.grids import Grid, as_paths, own_policies, read_seeds, read_sweep_file
+    from hostler.sim.sweeps.grids import Grid, as_paths, file_seeds, own_policies, read_sweep_file
 
     document, wanted = read_sweep_file(file)
     check_workloads(wanted.workloads)
     defined = {policy.name: policy for policy in own_policies(document, wanted, BUILT_IN)}
     plugins = tuple(as_paths(wanted.plugins, file))
-    seeds = read_seeds(wanted.seeds)
+    seeds = file_seeds(document, wanted)
     paths = as_paths(wanted.scenarios, file)
     read = [scenario_and_policies(str(path), seeds[0], wanted.policies, plugins, defined) for path in paths]
     policies = select_policies(wanted.policies, plugins, defined) if wanted.workloads else read[0][1]
