@@ -44,6 +44,7 @@ def test_dev_up_logs_in_by_an_address_once_and_kills_a_host(tmp_path):
         wait_until(lambda: "Ctrl-C ends it" in log.read_text(), saw=log.read_text)
         found = re.search(r"http://\S+/login/once/\S+", log.read_text())
         assert found is not None, log.read_text()
+        assert "which works once, within 15 minutes:" in log.read_text()
         with httpx.Client() as browser:
             first = browser.get(found[0])
             assert (first.status_code, first.headers["location"]) == (303, "/")
@@ -51,7 +52,7 @@ def test_dev_up_logs_in_by_an_address_once_and_kills_a_host(tmp_path):
         second = httpx.get(found[0])
         assert second.status_code == 400
         assert "set-cookie" not in second.headers
-        assert "used already" in second.text
+        assert "was used already or has expired" in second.text
         server = found[0].partition("/login/")[0]
         reach = ("--server", server, "--key-file", str(folder / "admin.key"))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import hmac
+import os
 from collections.abc import Callable
 
 from starlette.requests import Request
@@ -21,22 +23,43 @@ from hostler.web.menu import first_page
 from hostler.web.page_requests import PageHandler, PageRequest
 from hostler.web.request_forms import HEADERS, read_form
 
-__all__ = ["Login", "OneTimeLogin"]
+__all__ = ["LOGIN_LIFE_S", "Login", "OneTimeLogin"]
 
+LOGIN_LIFE_S = 15 * 60  # long enough to open a browser; the address may stay in a terminal's history
 _NS = 1_000_000_000
+_TOKEN_BYTES = 32
 
 
 class OneTimeLogin:
-    """An address that logs in once: a random token, and the key that it stands for. For one process on loopback."""
+    """An address that logs in once, and only for a while: a random token for a key. For one process on loopback.
 
-    def __init__(self, token: str, key: Callable[[], str]) -> None:
-        self._token = token.encode()
+    The time counts from ``issue``, so a slow start takes nothing of it. A token that expired or was used is forgotten.
+    """
+
+    def __init__(
+        self, key: Callable[[], str], clock: Callable[[], int], *, random: Callable[[int], bytes] = os.urandom
+    ) -> None:
         self._key = key
+        self._clock = clock  # nanoseconds
+        self._random = random
+        self._token = b""
+        self._until_ns = 0
+
+    def issue(self) -> str:
+        """Return a new token; one that was issued before is void."""
+        self._token = base64.urlsafe_b64encode(self._random(_TOKEN_BYTES)).rstrip(b"=")
+        self._until_ns = self._clock() + LOGIN_LIFE_S * _NS
+        return self._token.decode()
 
     def take(self, token: str) -> str:
-        """Return the key for the token, the first time; InputError."""
+        """Return the key for the token, the first time and in time; InputError."""
+        if self._clock() >= self._until_ns:
+            self._token = b""
         if not self._token or not hmac.compare_digest(token.encode(), self._token):
-            raise InputError("this login address is unknown or was used already", hint="log in with a key")
+            raise InputError(
+                "this login address is unknown, was used already or has expired",
+                hint="log in with a key; 'hostler dev up' prints the file that has it",
+            )
         self._token = b""
         return self._key()
 

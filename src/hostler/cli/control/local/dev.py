@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import gc
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -271,8 +271,11 @@ def up(listen: str, hosts: int, size: str, silent_after: float, state_dir: Path 
 
 
 def _show_welcome(url: str, key_file: Path, login: str) -> None:
+    from hostler.web.pages.login import LOGIN_LIFE_S
+
+    minutes = LOGIN_LIFE_S // 60
     say(
-        f"""The control plane is up. Open the dashboard by this address, which works once:
+        f"""The control plane is up. Open the dashboard by this address, which works once, within {minutes} minutes:
 
   {url}/login/once/{login}
 
@@ -312,7 +315,7 @@ async def _run_everything(
     stopping = asyncio.Event()
     stop_on_signals(stopping, lambda name: log.info(f"{name}: stopping"))
     key_file = folder / "admin.key"
-    login = base64.urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")
+    login = OneTimeLogin(lambda: key_file.read_text().strip(), time.monotonic_ns)
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     settings = ControlSettings(
         strategy=default_strategy(environment),
@@ -326,7 +329,7 @@ async def _run_everything(
         database_url=f"sqlite:///{folder / 'control.db'}",
         state=folder,
         is_compiled=is_compiled,
-        mount=partial(mount, one_time=OneTimeLogin(login, lambda: key_file.read_text().strip())),
+        mount=partial(mount, one_time=login),
         on_admin_key=lambda secret: write_secret(key_file, secret),
         on_ready=lambda url: ready.set_result(url) if not ready.done() else None,
         tell=log.info,
@@ -339,7 +342,7 @@ async def _run_everything(
         serving.result()
         return
     url = ready.result()
-    told(url, key_file, login)
+    told(url, key_file, login.issue())
     fleet = asyncio.ensure_future(_join_fleet(url, key_file, hosts, size, folder, log, stopping))
     try:
         await serving
