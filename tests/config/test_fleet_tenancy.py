@@ -19,7 +19,7 @@ from hostler.config import (
     write_yaml,
 )
 from hostler.errors import DuplicateNameError, HostlerError
-from hostler.model import Budget, Expression, Gang, Quota, Reservation, Selector, Term, amount_of
+from hostler.model import Budget, Expression, Gang, HostShare, Quota, Reservation, Selector, Term, amount_of
 from tests.config.test_fleet_constraints import is_, namespaces, selectors
 from tests.model.strategies import labels, names, sizes, terms, texts
 
@@ -153,6 +153,15 @@ def test_every_key_reaches_the_model():
             "cpu",
             id="guests",
         ),
+        pytest.param(
+            "reservations: [{name: r, tenant: t, shares: {a: {cpu: 0}}}]", "shares.a reserves nothing", "", id="share"
+        ),
+        pytest.param(
+            "reservations: [{name: r, tenant: t, amounts: {cpu: 1}, shares: {a: {cpu: 1}}}]",
+            "shares cannot stand beside amounts",
+            "keep",
+            id="amounts-and-shares",
+        ),
         pytest.param("reservations: [{name: r, amounts: {cpu: 1}}]", "has no owner", "tenant, gang", id="nobody"),
         pytest.param(
             "reservations: [{name: r, amounts: {cpu: 1}, tenant: t, selector: {a: b}}]",
@@ -243,6 +252,7 @@ whom: st.SearchStrategy[dict[str, Any]] = st.one_of(
     st.builds(dict, gang=st.tuples(namespaces, namespaces).map("/".join)),
     st.builds(dict, selector=selectors.filter(lambda found: found is not None)),
 )
+kept = sizes.filter(lambda found: found and not amount_of(found, "guests"))
 reservations = st.builds(
     lambda for_whom, since, more, **rest: Reservation(
         since=since, until=since + more if more else 0, **for_whom, **rest
@@ -252,8 +262,15 @@ reservations = st.builds(
     times,
     name=names,
     version=st.integers(0, 2**63 - 1),
-    amounts=sizes.filter(lambda found: found and not amount_of(found, "guests")),
+    amounts=kept,
     hosts=st.lists(terms, max_size=2).map(tuple),
+) | st.builds(
+    Reservation,
+    name=names,
+    tenant=names,
+    shares=st.dictionaries(names, kept, min_size=1, max_size=3).map(
+        lambda found: tuple(HostShare(*one) for one in sorted(found.items()))
+    ),
 )
 tenancies = st.builds(
     DeclaredTenancy,

@@ -51,6 +51,7 @@ from hostler.model import (
     HostJoined,
     HostLeft,
     HostPort,
+    HostShare,
     HostsJoined,
     NamespaceChanged,
     PolicyChanged,
@@ -293,6 +294,18 @@ def test_budgets_and_reservations_lose_all_names():
     assert q.quotas[0].tenant == r.reservation.tenant == arrived.guest.spec.tenant != "secret-tenant"
     assert r.reservation.hosts[0].matches(joined.host.name, joined.host.labels)
     assert (r.reservation.amounts, r.reservation.until, r.reservation.name) == (held.amounts, 9, left.name)
+
+
+def test_shares_of_a_reservation_lose_the_names_of_hosts_and_keep_their_order():
+    shares = (HostShare("secret-a", amounts({"cpu": 3})), HostShare("secret-b", amounts({"cpu": 1})))
+    held = Reservation(name="r", tenant="t", shares=shares)
+    second, first, r = redacted(
+        HostJoined(host=Host(name="secret-b")),
+        HostJoined(host=Host(name="secret-a")),
+        ReservationChanged(reservation=held),
+    )
+    assert r.reservation.shares == ((first.host.name, shares[0][1]), (second.host.name, shares[1][1]))
+    assert sorted(r.reservation.shares) == list(r.reservation.shares)
 
 
 def test_an_image_and_an_address_are_the_same_on_guests_and_hosts():

@@ -12,6 +12,7 @@ from hostler.model import (
     HostChanged,
     HostJoined,
     HostLeft,
+    HostShare,
     HostsJoined,
     PolicyChanged,
     Reservation,
@@ -67,6 +68,38 @@ def decide_arrivals(engine: Engine, *guests, now: int | None = None) -> list:
 
 def on(*names: str) -> tuple[Term, ...]:
     return (Term((Expression("name", "In", names),)),)
+
+
+# -- shares of single hosts ----------------------------------------------------------------------------------------
+
+
+def test_shares_hold_another_amount_on_each_host():
+    engine = fleet(4, 4, 4)
+    cores = lambda n: amounts({"cpu": 1000 * n})  # noqa: E731
+    reserve(engine, "r", 0, tenant="t", amounts=(), shares=(HostShare("a", cores(3)), HostShare("c", cores(1))))
+    assert [engine.view.reserved_on(name) for name in "abc"] == [{"r": {"cpu": 3000}}, {}, {"r": {"cpu": 1000}}]
+    actions = decide_arrivals(engine, *(wants(f"g{i}", 3000) for i in range(3)))
+    assert (binds(actions), holds(actions)) == ({"g0": "b", "g1": "c"}, ["g2"])
+    twin = Engine.restore(engine.checkpoint())
+    assert [twin.view.reserved_on(name) for name in "abc"] == [{"r": {"cpu": 3000}}, {}, {"r": {"cpu": 1000}}]
+    engine.apply(ReservationLeft(name="r"))
+    assert not any(engine.view.reserved_on(name) for name in "abc")
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"shares": (("b", ()), ("a", ()))}, "shares are not in order of host"),
+        ({"shares": (("a", ()), ("a", ()))}, "shares are not in order of host"),
+        ({"shares": (("", ()),)}, "a share has no host"),
+        ({"shares": (("a", (("cpu", -1),)),)}, "not between 0 and"),
+        ({"shares": (("a", (("guests", 1),)),)}, "reserves guests"),
+        ({"shares": (("a", ()),), "amounts": (("cpu", 1),)}, "shares beside amounts"),
+    ],
+)
+def test_shares_that_contradict_themselves_are_rejected(fields, problem):
+    with pytest.raises(FactError, match=problem):
+        reserve(fleet(4), "r", 0, tenant="t", **{"amounts": (), **fields})
 
 
 # -- for whom ---------------------------------------------------------------------------------------------------------

@@ -196,7 +196,7 @@ def _rebuild(saved: Checkpoint, registry: Registry, cache_budget: CacheBudget) -
         state.use_names((saved.resources, saved.kinds, saved.models), saved.free_names)
     state.cluster.restore(saved.hosts, saved.free_rows)
     for reservation in saved.reservations:
-        for name, _ in reservation.amounts:
+        for name in reservation.resources:
             state.tables.resources.acquire(name)
     state.renumber()
     state.shapes.restore(saved.shapes)

@@ -17,7 +17,7 @@ from hostler.engine.state.nominations import Nomination
 from hostler.engine.state.queue import QUEUE_NAMES, WAITING
 from hostler.engine.state.quotas import wants
 from hostler.engine.state.records import PLACED_STATES, GuestRecord
-from hostler.engine.state.reservations import RESERVATION
+from hostler.engine.state.reservations import RESERVATION, used_by_owners
 from hostler.engine.state.state import State
 from hostler.engine.view import ClusterView
 from hostler.errors import NamesFullError, UnknownNameError
@@ -187,6 +187,10 @@ class EngineView:
     def devices_left(self, host: str) -> list[int]:
         """Return the free milli-units of each device of a host."""
         return self._state.cluster.device_left(self.row(host))
+
+    def used_by_owners(self, reservation: Reservation, host: str, resource: str) -> int:
+        """Return how much of a resource of a host the guests use that a reservation is for."""
+        return used_by_owners(self._state, reservation, self.row(host), self._state.tables.resources.find(resource))
 
     def reserved_on(self, host: str) -> dict[str, dict[str, int]]:
         """Return what reservations hold on a host, by reservation and resource, less what their guests use."""

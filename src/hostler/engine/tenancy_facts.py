@@ -112,7 +112,7 @@ class TenancyFacts:
         self._rules_moved()
 
     def _reserve(self, reservation: Reservation) -> None:
-        self._state.tables.check_room(name for name, _ in reservation.amounts)
+        self._state.tables.check_room(reservation.resources)
         self._reservations.put(reservation)
         self._rules_moved()
 

@@ -75,7 +75,7 @@ from hostler.model.resources import (
     parse_resource,
 )
 from hostler.model.selectors import Expression, Taint, Term, Toleration, WeightedTerm
-from hostler.model.tenancy import Budget, Gang, Quota, Reservation, Tenancy
+from hostler.model.tenancy import Budget, Gang, HostShare, Quota, Reservation, Tenancy
 
 __all__ = [
     "CPU",
@@ -128,6 +128,7 @@ __all__ = [
     "HostJoined",
     "HostLeft",
     "HostPort",
+    "HostShare",
     "HostVerdict",
     "HostsJoined",
     "Labels",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -12,7 +12,7 @@ from hostler.model.guests import Guest
 from hostler.model.resources import Amounts, Labels
 from hostler.model.selectors import Term
 
-__all__ = ["Budget", "Gang", "Quota", "Reservation", "Tenancy"]
+__all__ = ["Budget", "Gang", "HostShare", "Quota", "Reservation", "Tenancy"]
 
 
 class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -82,22 +82,37 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max: Amounts = ()
 
 
+class HostShare(NamedTuple):
+    """What one host holds for a reservation."""
+
+    host: str
+    amounts: Amounts
+
+
 class Reservation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An amount held on every matching host for a tenant, a gang, or the guests that a selector matches.
 
     It counts as used for all other guests, is used up by the guests it is for, and ends by itself. Without a host term,
-    all hosts match. Times are in nanoseconds; ``until`` 0 means that it never ends.
+    all hosts match. Instead of ``amounts`` and ``hosts``, ``shares`` may have what single hosts keep, in order of name.
+    Times are in nanoseconds; ``until`` 0 means that it never ends.
     """
 
     name: str
     version: int = 0
     amounts: Amounts = ()
     hosts: tuple[Term, ...] = ()
+    shares: tuple[HostShare, ...] = ()
     tenant: str = ""
     gang: str = ""  # namespace/name
     selector: Selector | None = None
     since: int = 0
     until: int = 0
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """All resources that it names, each once, in order."""
+        shared = (name for _, amounts in self.shares for name, _ in amounts)
+        return tuple(dict.fromkeys((*(name for name, _ in self.amounts), *shared)))
 
 
 class Tenancy(msgspec.Struct, frozen=True, kw_only=True):

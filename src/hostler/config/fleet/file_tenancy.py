@@ -77,8 +77,14 @@ class ReservationEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Amounts that every matching host keeps for a tenant, for a gang, or for some guests."""
 
     name: Annotated[str, means("Its name, unlike that of any other reservation.")]
-    amounts: Annotated[Quantities, means("What each of the hosts keeps, such as {cpu: 4, memory: 16Gi}.")]
+    amounts: Annotated[
+        Quantities | UnsetType, means("What each of the hosts keeps, such as {cpu: 4, memory: 16Gi}.")
+    ] = UNSET
     version: Annotated[Version, NewerCounts] = 0
+    shares: Annotated[
+        dict[str, Quantities],
+        means("Instead of amounts and hosts: what single hosts keep, by name, such as {rack-1: {cpu: 4}}."),
+    ] = {}
     host_selector: Annotated[dict[str, str], means("Labels that the hosts have, with these values.")] = {}
     hosts: Annotated[
         list[TermEntry], means("Instead of host_selector: a host must match at least one of these terms. Empty: all.")

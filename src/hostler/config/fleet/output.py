@@ -186,6 +186,7 @@ def _write_reservation(one: Reservation) -> dict[str, object]:
         version=one.version,
         amounts=write_amounts(one.amounts, format_resource),
         hosts=[write_term(term) for term in one.hosts],
+        shares={host: write_amounts(amounts, format_resource) for host, amounts in one.shares},
         tenant=one.tenant,
         gang=one.gang,
         since=format_duration(one.since) if one.since else "",

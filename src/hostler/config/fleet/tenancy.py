@@ -11,7 +11,7 @@ from typing import TypeVar
 from msgspec import UNSET
 
 from hostler.config.documents import Document, Place
-from hostler.config.entries import check_name, read_amounts, read_duration
+from hostler.config.entries import Quantities, check_name, read_amounts, read_duration
 from hostler.config.fleet.constraints import read_labels, read_term
 from hostler.config.fleet.file import FleetFile
 from hostler.config.fleet.file_tenancy import BudgetEntry, GangEntry, NamespaceEntry, QuotaEntry, ReservationEntry
@@ -19,7 +19,19 @@ from hostler.config.fleet.guest_terms import check_namespace, read_gang_name, re
 from hostler.config.key_paths import Path
 from hostler.config.strict import invalid
 from hostler.config.tenancy import DeclaredTenancy, merge_tenancies
-from hostler.model import GUESTS, Budget, Expression, Gang, Labels, Quota, Reservation, Term, amount_of
+from hostler.model import (
+    GUESTS,
+    Amounts,
+    Budget,
+    Expression,
+    Gang,
+    HostShare,
+    Labels,
+    Quota,
+    Reservation,
+    Term,
+    amount_of,
+)
 
 __all__ = ["read_reservation", "read_tenancy"]
 
@@ -104,11 +116,10 @@ def _read_quota(document: Document, path: Path, entry: QuotaEntry) -> Quota:
 def read_reservation(document: Document, path: Path, entry: ReservationEntry) -> Reservation:
     """Read a reservation, which stands at a place of a document; InputError."""
     check_name(document, (*path, "name"), entry.name)
-    amounts = read_amounts(document, (*path, "amounts"), entry.amounts)
-    if not amounts:
-        raise invalid(document, (*path, "amounts"), "reserves nothing", hint="name amounts, such as {cpu: 4}")
-    if amount_of(amounts, GUESTS):
-        raise invalid(document, (*path, "amounts", GUESTS), "is no amount", hint="reserve cpu, memory or the like")
+    shares = _read_shares(document, path, entry)
+    if not shares and entry.amounts is UNSET:
+        raise invalid(document, path, "has no 'amounts'", hint="add the key 'amounts'")
+    amounts = () if entry.amounts is UNSET or shares else _read_kept(document, (*path, "amounts"), entry.amounts)
     whom = [key for key in ("tenant", "gang", "selector") if getattr(entry, key) not in ("", UNSET)]
     if len(whom) != 1:
         problem = f"is for {' and '.join(whom)} at once" if whom else "has no owner"
@@ -124,11 +135,37 @@ def read_reservation(document: Document, path: Path, entry: ReservationEntry) ->
         version=entry.version,
         amounts=amounts,
         hosts=_read_hosts(document, path, entry),
+        shares=shares,
         tenant=entry.tenant,
         gang=read_gang_name(document, (*path, "gang"), entry.gang, "default"),
         selector=read_selector(document, (*path, "selector"), entry.selector),
         since=since,
         until=until,
+    )
+
+
+def _read_kept(document: Document, path: Path, values: Quantities) -> Amounts:
+    """Read what a host keeps."""
+    amounts = read_amounts(document, path, values)
+    if not amounts:
+        raise invalid(document, path, "reserves nothing", hint="name amounts, such as {cpu: 4}")
+    if amount_of(amounts, GUESTS):
+        raise invalid(document, (*path, GUESTS), "is no amount", hint="reserve cpu, memory or the like")
+    return amounts
+
+
+def _read_shares(document: Document, path: Path, entry: ReservationEntry) -> tuple[HostShare, ...]:
+    """Read what single hosts keep, in order of their names."""
+    if not entry.shares:
+        return ()
+    for key in ("amounts", "hosts", "host_selector"):
+        if getattr(entry, key) not in (UNSET, {}, []):
+            raise invalid(document, (*path, "shares"), f"cannot stand beside {key}", hint="keep one of them")
+    for host in entry.shares:
+        check_name(document, (*path, "shares", host), host)
+    return tuple(
+        HostShare(host, _read_kept(document, (*path, "shares", host), kept))
+        for host, kept in sorted(entry.shares.items())
     )
 
 

@@ -26,6 +26,7 @@ from hostler.model import (
     GuestSpec,
     GuestTerm,
     Host,
+    HostShare,
     Labels,
     Policy,
     Quota,
@@ -318,6 +319,7 @@ def redact_reservation(reservation: Reservation, names: NameMap) -> Reservation:
         reservation,
         name=names.name(reservation.name),
         hosts=_terms(reservation.hosts, names),
+        shares=tuple(HostShare(names.name(host), kept) for host, kept in reservation.shares),  # their order stays
         tenant=names.name(reservation.tenant),
         gang=names.path(reservation.gang),
         selector=_selector(reservation.selector, names),

@@ -5,17 +5,19 @@ On every matching host, the reserved amount less what its guests use there is he
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from heapq import heappush
+from operator import itemgetter
 from typing import TypeVar
 
 from hostler.engine.cluster.holds import ALWAYS, Hold
 from hostler.engine.cluster.shapes import Shape
 from hostler.engine.state.state import State, is_for
 from hostler.errors import FactError
-from hostler.model import GUESTS, MAX_AMOUNT, Budget, Gang, Host, Quota, Reservation, amount_of
+from hostler.model import GUESTS, MAX_AMOUNT, Amounts, Budget, Gang, Host, Quota, Reservation, amount_of
 
-__all__ = ["RESERVATION", "Reservations", "covers", "is_news"]
+__all__ = ["RESERVATION", "Reservations", "amounts_on", "covers", "is_news", "used_by_owners"]
 
 RESERVATION = "reservation:"
 
@@ -71,11 +73,11 @@ class Reservations:
     def _name_resources(self, now: Reservation | None, before: Reservation | None) -> None:
         """Add a reservation to the users of its resources, and remove its former version."""
         resources = self._state.tables.resources
-        for name, _ in now.amounts if now is not None else ():
+        for name in now.resources if now is not None else ():
             resources.acquire(name)
         if before is not None:
             self._drop_holds(before.name)
-            for name, _ in before.amounts:
+            for name in before.resources:
                 resources.drop(name)
         self._state.renumber()
 
@@ -115,14 +117,9 @@ class Reservations:
         if host is None or name not in state.in_force or not covers(reservation, host):
             return
         left = []
-        users = [
-            shape
-            for uid, shape in state.cluster.guests_on[row].items()
-            if is_for(reservation, shape.spec, state.guests[uid].guest.gang)
-        ]
-        for resource, amount in reservation.amounts:
+        for resource, amount in amounts_on(reservation, host):
             number = state.tables.resources.number(resource)
-            free = amount - sum(_held(shape, number) for shape in users)
+            free = amount - used_by_owners(state, reservation, row, number)
             if free > 0:
                 left.append((number, free))
         if left:
@@ -136,13 +133,35 @@ class Reservations:
             state.note_improvement(row)
 
 
+def used_by_owners(state: State, reservation: Reservation, row: int, resource: int) -> int:
+    """Return how much of a resource of a host the guests use that a reservation is for."""
+    return sum(
+        _held(shape, resource)
+        for uid, shape in state.cluster.guests_on[row].items()
+        if is_for(reservation, shape.spec, state.guests[uid].guest.gang)
+    )
+
+
 def _held(shape: Shape, resource: int) -> int:
     return next((amount for number, amount in shape.amounts if number == resource), 0)
 
 
 def covers(reservation: Reservation, host: Host) -> bool:
     """Say whether a reservation holds room on a host."""
+    if reservation.shares:
+        return _find_share(reservation, host.name) is not None
     return not reservation.hosts or any(term.matches(host.name, host.labels) for term in reservation.hosts)
+
+
+def amounts_on(reservation: Reservation, host: Host) -> Amounts:
+    """Return what a reservation holds on a host that it covers, its guests' use included."""
+    return (_find_share(reservation, host.name) or ()) if reservation.shares else reservation.amounts
+
+
+def _find_share(reservation: Reservation, host: str) -> Amounts | None:
+    at = bisect_left(reservation.shares, host, key=itemgetter(0))  # many hosts, and asked for each of them
+    found = reservation.shares[at : at + 1]
+    return found[0][1] if found and found[0][0] == host else None
 
 
 def _first_free(taken: Iterable[int]) -> int:
@@ -156,12 +175,24 @@ def _check(reservation: Reservation) -> None:
     if not (reservation.tenant or reservation.gang or reservation.selector is not None):
         problem = f"reservation {reservation.name!r} has no tenant, gang or selector"
         raise FactError(problem, hint="name one of them: it says who may use the reserved room")
-    for name, amount in reservation.amounts:
+    _check_shares(reservation)
+    every = [reservation.amounts, *(amounts for _, amounts in reservation.shares)]
+    for name, amount in (pair for amounts in every for pair in amounts):
         if not 0 <= amount <= MAX_AMOUNT:
             raise FactError(f"reservation {reservation.name!r} has {amount} of {name}, not between 0 and 2^62")
     if not 0 <= reservation.since < 2**62 or not 0 <= reservation.until < 2**62:
         raise FactError(f"reservation {reservation.name!r} begins or ends at a time that is none")
     if reservation.until and reservation.until <= reservation.since:
         raise FactError(f"reservation {reservation.name!r} ends before it starts")
-    if amount_of(reservation.amounts, GUESTS):
+    if any(amount_of(amounts, GUESTS) for amounts in every):
         raise FactError(f"reservation {reservation.name!r} reserves guests, which are no amount")
+
+
+def _check_shares(reservation: Reservation) -> None:
+    hosts = [host for host, _ in reservation.shares]
+    if hosts and (reservation.amounts or reservation.hosts):
+        raise FactError(f"reservation {reservation.name!r} has shares beside amounts or hosts")
+    if "" in hosts:
+        raise FactError(f"reservation {reservation.name!r}: a share has no host")
+    if hosts != sorted(set(hosts)):  # a share is found by bisection
+        raise FactError(f"reservation {reservation.name!r}: shares are not in order of host, each once")
