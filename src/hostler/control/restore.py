@@ -19,7 +19,7 @@ from hostler.control.books.follower import Follower, Step
 from hostler.control.books.ledger import ChangeNotice
 from hostler.control.fleet.history_time import RetentionProgress
 from hostler.control.fleet.hosts.host_body import HostBody
-from hostler.control.schemas import GangCreate, ReservationCreate
+from hostler.control.schemas import GangCreate, ReservationBody
 from hostler.control.services.callers import AuditNote
 from hostler.control.services.tenancy.projects import ProjectBody
 from hostler.control.services.tenancy.quotas import QuotaBody
@@ -104,7 +104,7 @@ READERS: Readers = {
     "key": _json(KeyBody),
     "operation": _json(_Operation),
     "quota": _json(QuotaBody),
-    "reservation": _json(ReservationCreate),
+    "reservation": _json(ReservationBody),
     "gang": _json(GangCreate),
     "secret": _json(SigningSecret),
     "history time": _json(RetentionProgress),

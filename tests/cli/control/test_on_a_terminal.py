@@ -65,3 +65,16 @@ def test_a_name_is_written_out_before_what_cannot_be_taken_back():
     assert code == 2
     assert "error: " in seen
     assert hostler("host", "get", "node-3").code == 0
+
+
+def test_reservation_of_all_room_asks_and_no_is_no(project):
+    question = f"No host would have cpu left for others than project {project}. Reserve it?"
+    words = ("reservation", "create", "night", "--amounts", "cpu=8")
+    code, _ = at_terminal(*words, answers=((question, "n"),))
+    assert code == 130
+    assert hostler("reservation", "get", "night").code == 2
+    try:
+        code, seen = at_terminal(*words, answers=((question, "y"),))
+        assert (code, f"reservation {project}/night: cpu 8 on each host" in seen) == (0, True), seen
+    finally:
+        hostler("reservation", "delete", "night", "--yes")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hostler.cli.control.connection import CommandTarget, target_options
-from hostler.cli.control.options import as_schema, read_amounts, read_pairs
+from hostler.cli.control.options import as_schema, confirm, read_amounts, read_pairs, yes_option
 from hostler.cli.control.output import (
     Field,
     age,
@@ -29,7 +30,20 @@ if TYPE_CHECKING:
 __all__ = ["reservation"]
 
 
+_ALL_ROOM = "takes_all_room"  # the server's code for a reservation that leaves no room
+
+
+def _amounts(one: Reservation) -> str:
+    return f"{amounts_text(one.total or {})} in all" if one.shares else amounts_text(one.amounts)
+
+
+def _shares(one: Reservation) -> str:
+    return ", ".join(f"{host} {amounts_text(amounts)}" for host, amounts in (one.shares or {}).items())
+
+
 def _hosts(one: Reservation) -> str:
+    if one.shares:
+        return plural(len(one.shares), "host")
     if one.hosts:
         return "by terms"
     return labels_text(one.host_selector) if one.host_selector else "all"
@@ -38,7 +52,7 @@ def _hosts(one: Reservation) -> str:
 _FIELDS: list[Field[Reservation]] = [
     Field("PROJECT", lambda one: one.project),
     Field("NAME", lambda one: one.name),
-    Field("AMOUNTS", lambda one: amounts_text(one.amounts)),
+    Field("AMOUNTS", lambda one: _amounts(one)),
     Field("HOSTS", lambda one: _hosts(one)),
     Field("GANG", lambda one: one.gang),
     Field("SINCE", lambda one: one.since),
@@ -70,7 +84,7 @@ def reservation() -> None:
     "totals",
     metavar="AMOUNTS",
     multiple=True,
-    help="Instead: what all hosts together keep, in equal shares on hosts with room for one.",
+    help="Instead: what all hosts together keep, divided as equally as their room allows.",
 )
 @click.option("--gang", metavar="NAME", default="", help="Only for this gang of the project.")
 @click.option(
@@ -78,19 +92,23 @@ def reservation() -> None:
 )
 @click.option("--since", metavar="TIME", default="", help="When it begins, such as 2030-01-31T06:00:00Z; else now.")
 @click.option("--until", metavar="TIME", default="", help="When it ends; else never.")
+@yes_option()
 @target_options
 @shape_output
 def create(
     target: CommandTarget, name: str, amounts: tuple[str, ...], totals: tuple[str, ...], gang: str,
-    selectors: tuple[str, ...], since: str, until: str, output: str,
+    selectors: tuple[str, ...], since: str, until: str, yes: bool, output: str,
 ) -> None:  # fmt: skip
     """Reserve amounts on every matching host for the VMs of a project, or for one of its gangs.
 
-    --total divides an amount equally over the matching hosts, once: a host without room for its share is left out. The
-    reservation then names the hosts, and hosts that join later keep nothing.
+    Asks first if it takes all room that is left of a resource.
+
+    --total divides an amount over the matching hosts, once: equally over those that have room for an equal share. If
+    there are none, hosts with less room keep what they have, and the others divide the rest equally. The reservation
+    then names the hosts, and hosts that join later keep nothing.
     """
     if bool(amounts) == bool(totals):
-        raise InputError("give either --amounts or --total", hint="--amounts is kept on each host, --total on all")
+        raise _not_one()
     from hostler.control.schemas import ReservationCreate
 
     with target.open() as client:
@@ -100,7 +118,10 @@ def create(
             "total": read_amounts("--total", totals), "gang": gang,
             "host_selector": read_pairs("--selector", selectors), "since": since, "until": until,
         }  # fmt: skip
-        made = client.reservations.create(as_schema(ReservationCreate, words))
+        made = _ask_for_all(
+            lambda leave_room: client.reservations.create(as_schema(ReservationCreate, {**words, **leave_room})),
+            is_sure=yes,
+        )
         _note_gang(client, made)
     _show(made, output)
 
@@ -111,31 +132,71 @@ def create(
 )
 @click.argument("name", metavar="NAME")
 @click.option("--amounts", metavar="AMOUNTS", multiple=True, help="The new amounts that each host keeps.")
+@click.option(
+    "--total",
+    "totals",
+    metavar="AMOUNTS",
+    multiple=True,
+    help="Instead: what all hosts together keep, divided again, also over hosts that joined since.",
+)
 @click.option("--gang", metavar="NAME", default=None, help="Only for this gang; '' for the whole project.")
 @click.option("--selector", "selectors", metavar="KEY=VALUE", multiple=True, help="A label of the hosts.")
 @click.option("--since", metavar="TIME", default=None, help="When it begins; '' for now.")
 @click.option("--until", metavar="TIME", default=None, help="When it ends; '' for never.")
+@yes_option()
 @target_options
 @shape_output
 def edit(
-    target: CommandTarget, name: str, amounts: tuple[str, ...], gang: str | None, selectors: tuple[str, ...],
-    since: str | None, until: str | None, output: str,
+    target: CommandTarget, name: str, amounts: tuple[str, ...], totals: tuple[str, ...], gang: str | None,
+    selectors: tuple[str, ...], since: str | None, until: str | None, yes: bool, output: str,
 ) -> None:  # fmt: skip
-    """Change a reservation; options that are not given stay."""
+    """Change a reservation; options that are not given stay.
+
+    Asks first if its hosts or amounts change and it then takes all room that is left of a resource.
+    """
     from hostler.control.schemas import ReservationEdit
 
     words: dict[str, Any] = {"gang": gang, "since": since, "until": until}
     words = {key: value for key, value in words.items() if value is not None}
+    if amounts and totals:
+        raise _not_one()
+    if totals:
+        words["total"] = read_amounts("--total", totals)
     if amounts:
         words["amounts"] = read_amounts("--amounts", amounts)
     if selectors:
         words["host_selector"] = read_pairs("--selector", selectors)
     if not words:
         raise InputError("nothing to change", hint="give --amounts, --until or another option")
+    is_sure = yes or not (amounts or totals or selectors)
     with target.open() as client:
-        after = client.reservations.edit(as_schema(ReservationEdit, words), *client.split_name(name))
+        path = client.split_name(name)
+        after = _ask_for_all(
+            lambda leave_room: client.reservations.edit(as_schema(ReservationEdit, {**words, **leave_room}), *path),
+            is_sure=is_sure,
+        )
         _note_gang(client, after)
     _show(after, output)
+
+
+def _not_one() -> InputError:
+    return InputError("give either --amounts or --total", hint="--amounts is kept on each host, --total on all")
+
+
+def _ask_for_all(send: Callable[[dict[str, bool]], Reservation], *, is_sure: bool) -> Reservation:
+    """Send a reservation that is to leave room; if it takes all, ask, and send it as it is."""
+    from hostler.control.client.errors import ServerConflictError
+
+    if is_sure:
+        return send({})
+    try:
+        return send({"leave_room": True})
+    except ServerConflictError as error:
+        if error.code != _ALL_ROOM:
+            raise
+        problem = error.message
+    confirm(f"{problem[:1].upper()}{problem[1:]}. Reserve it?", is_sure=False)
+    return send({})
 
 
 def _note_gang(client: Client, one: Reservation) -> None:
@@ -157,7 +218,10 @@ def _show(one: Reservation, form: str) -> None:
     """Print the reservation, and a note with its effect."""
     named = [name for term in one.hosts for name in term.names if not term.expressions]
     where = f"on each of {plural(len(named), 'host')}" if len(named) > 1 else "on each host"
-    show_result(one, form, f"reservation {one.project}/{one.name}: {amounts_text(one.amounts)} {where}")
+    what = f"{amounts_text(one.amounts)} {where}"
+    if one.shares:
+        what = f"{amounts_text(one.total or {})} on {plural(len(one.shares), 'host')} ({_shares(one)})"
+    show_result(one, form, f"reservation {one.project}/{one.name}: {what}")
     if form == "table" and one.note:
         note(one.note)
 
@@ -167,7 +231,7 @@ _NOUN = ResourceCommands(
     title="reservation {}",
     calls=lambda client: client.reservations,
     fields=_FIELDS,
-    details=[*_FIELDS, Field("NOW", lambda one: one.note)],
+    details=[*_FIELDS, Field("SHARES", _shares), Field("NOW", lambda one: one.note)],
     plural="reservations",
     nothing="'hostler reservation create NAME --amounts cpu=4,memory=16Gi' makes one",
     is_in_project=True,

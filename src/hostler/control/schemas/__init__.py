@@ -58,6 +58,7 @@ from hostler.control.schemas.tenancy import (
     QuotaCreate,
     QuotaEdit,
     Reservation,
+    ReservationBody,
     ReservationCreate,
     ReservationEdit,
 )
@@ -79,6 +80,7 @@ __all__ = [
     "GangEdit", "Health", "Host", "HostEdit", "HostReserved", "HostStuck", "HostUse", "Key", "KeyCreate", "KeyMade",
     "KeyRotate", "Migrate", "Nothing", "Operation", "Page", "Plan", "PlanAsked", "PlanHost", "PlanVm", "Planned",
     "Policies", "Policy", "Problem", "ProblemCause", "Project", "ProjectCreate", "ProjectEdit", "Queue", "Quota",
-    "QuotaCreate", "QuotaEdit", "Reservation", "ReservationCreate", "ReservationEdit", "Scheduling", "Scorer", "Start",
-    "Token", "TokenCreate", "TokenMade", "Victim", "Vm", "VmChanged", "VmCreate", "VmEdit", "Waiting", "Whoami",
+    "QuotaCreate", "QuotaEdit", "Reservation", "ReservationBody", "ReservationCreate", "ReservationEdit", "Scheduling",
+    "Scorer", "Start", "Token", "TokenCreate", "TokenMade", "Victim", "Vm", "VmChanged", "VmCreate", "VmEdit",
+    "Waiting", "Whoami",
 ]  # fmt: skip

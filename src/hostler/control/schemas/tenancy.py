@@ -12,7 +12,7 @@ from hostler.control.schemas.base import Labels, Name, RequestSchema, ResponseSc
 
 __all__ = [
     "Gang", "GangCreate", "GangEdit", "Project", "ProjectCreate", "ProjectEdit", "Quota", "QuotaCreate", "QuotaEdit",
-    "Reservation", "ReservationCreate", "ReservationEdit",
+    "Reservation", "ReservationBody", "ReservationCreate", "ReservationEdit",
 ]  # fmt: skip
 
 Text = Annotated[str, Meta(max_length=1000)]
@@ -104,10 +104,15 @@ class ReservationCreate(RequestSchema, frozen=True):
     total: Annotated[
         Quantities,
         means(
-            "Instead of amounts: what all hosts together keep. It is divided equally, once, over the matching hosts "
-            "that have room for an equal share; the answer has the share as amounts and these hosts by name."
+            "Instead of amounts: what all hosts together keep. It is divided once, over the matching hosts: equally "
+            "over those that have room for an equal share (the answer has it as amounts, and these hosts by name). If "
+            "there are none, it is divided as equally as their room allows (the answer has shares)."
         ),
     ] = field(default_factory=dict)
+    leave_room: Annotated[
+        bool,
+        means("Reject it with 409 takes_all_room if no host would have any of a resource left for others."),
+    ] = False
     project: Word = "default"
     gang: Annotated[str, Meta(max_length=63), means("Only for this gang of the project.")] = ""
     host_selector: Annotated[Labels, means("Labels of the hosts. Empty: all hosts.")] = field(default_factory=dict)
@@ -118,10 +123,23 @@ class ReservationCreate(RequestSchema, frozen=True):
     until: Annotated[Time, means("When it ends, RFC 3339. Empty: never.")] = ""
 
 
+class ReservationBody(ReservationCreate, frozen=True):
+    """A reservation as it is stored: what was asked for, and the shares into which a total was divided."""
+
+    shares: Annotated[dict[str, Quantities], means("What each host keeps of the total, by its name.")] = field(
+        default_factory=dict
+    )
+
+
 class ReservationEdit(RequestSchema, frozen=True):
     """Changes of a reservation."""
 
-    amounts: Quantities | UnsetType = UNSET
+    amounts: Annotated[Quantities, means("What each host keeps, instead of a total.")] | UnsetType = UNSET
+    total: Annotated[Quantities, means("What all hosts together keep. It is divided again.")] | UnsetType = UNSET
+    leave_room: Annotated[
+        bool,
+        means("Reject it with 409 takes_all_room if no host would have any of a resource left for others."),
+    ] = False
     gang: Annotated[str, Meta(max_length=63)] | UnsetType = UNSET
     host_selector: Labels | UnsetType = UNSET
     hosts: list[TermEntry] | UnsetType = UNSET
@@ -134,7 +152,7 @@ class Reservation(ResponseSchema, frozen=True):
 
     project: str
     name: str
-    amounts: dict[str, str]
+    amounts: Annotated[dict[str, str], means("What each host keeps. Empty if shares has it.")]
     gang: str
     host_selector: dict[str, str]
     hosts: list[TermEntry]
@@ -144,6 +162,15 @@ class Reservation(ResponseSchema, frozen=True):
     updated_at: str
     version: int
     note: Annotated[str, means("Its current effect: which hosts keep it, and what is left. Empty in lists.")] = ""
+    total: Annotated[dict[str, str], means("What all hosts together keep, if a total was asked for.")] | UnsetType = (
+        UNSET
+    )
+    shares: (
+        Annotated[
+            dict[str, dict[str, str]], means("What each host keeps of the total, if hosts keep different amounts.")
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class GangCreate(RequestSchema, frozen=True):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hostler.errors import ConflictError, UnavailableError
 
 __all__ = [
-    "InsufficientResourcesError", "NoAgentsError", "NoDecisionError", "TooManyInProjectError", "TooManyInServiceError",
-    "TooManyVmsError",
+    "InsufficientResourcesError", "NoAgentsError", "NoDecisionError", "TakesAllRoomError", "TooManyInProjectError",
+    "TooManyInServiceError", "TooManyVmsError",
 ]  # fmt: skip
 
 
@@ -40,6 +40,13 @@ class TooManyInServiceError(ConflictError):
     """All projects together have the maximum number that the service holds."""
 
     code = "too_many_in_service"
+    retryable = False
+
+
+class TakesAllRoomError(ConflictError):
+    """A reservation would leave other VMs nothing of a resource, and was to leave room."""
+
+    code = "takes_all_room"
     retryable = False
 
 

@@ -1,28 +1,33 @@
 """The effect of a reservation now: hosts that keep it, hosts that lack its room, and what it leaves for others. Pure.
 
-A reservation is always accepted, even if it closes the whole fleet or exceeds the free room. Its owner should know.
+A reservation may close the whole fleet or exceed the free room, so its owner should know. ``find_closed`` is for
+requests that are to leave room.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
-from hostler.config.fleet.file_terms import TermEntry
 from hostler.engine import Engine, EngineView
-from hostler.engine.state.reservations import covers
+from hostler.engine.state.reservations import amounts_on, covers
 from hostler.errors import InputError
 from hostler.model import (
     CPU,
     MEMORY,
     STORAGE,
     Amounts,
+    Host,
     Reservation,
     ReservationChanged,
     ReservationLeft,
     format_resource,
 )
 
-__all__ = ["ReservationCoverage", "check_holdable", "coverage_text", "measure_coverage", "spread_total"]
+__all__ = [
+    "ReservationCoverage", "check_holdable", "coverage_text", "divide_total", "find_closed", "measure_coverage",
+]  # fmt: skip
 
 _CHECKED = (CPU, MEMORY, STORAGE)
 
@@ -45,7 +50,7 @@ def measure_coverage(engine: Engine, reservation: Reservation) -> ReservationCov
     if known is None or known.version != reservation.version:
         engine.apply(ReservationLeft(name=name))
         engine.apply(ReservationChanged(reservation=reservation))
-    kept = [host.name for host in engine.hosts() if covers(reservation, host)]
+    kept = [host for host in engine.hosts() if covers(reservation, host)]
     is_in_force = view.is_in_force(name)
     rooms = [_left(view, reservation, host) for host in kept] if is_in_force else []
     return ReservationCoverage(
@@ -76,33 +81,82 @@ def check_holdable(engine: Engine, reservation: Reservation) -> None:
             )
 
 
-def spread_total(engine: Engine, reservation: Reservation, total: Amounts) -> tuple[Amounts, list[TermEntry]]:
-    """Divide a total over the matching hosts; return what each of them keeps, and a term that names them. InputError.
+def divide_total(engine: Engine, reservation: Reservation, total: Amounts) -> dict[str, Amounts]:
+    """Divide a total over the matching hosts; return what each of them keeps, by name. InputError if it does not fit.
 
-    All hosts keep the same share, rounded up to a whole unit. A host without free room for the share is left out and
-    the others get more, until all that are left have room. So the same fleet always gives the same hosts.
+    Room counts as free if no VM of others uses it and no other reservation keeps it.
+
+    1. Equal shares, rounded up to a whole unit. A host without room for the share is left out and the others get more,
+       until all that are left have room.
+    2. If there are none: each resource on its own, as equally as room allows. Hosts with less room than an equal share
+       of what is left, the one with the least first, keep all their room; the others divide the rest equally. Whole
+       units that are left over go to the first hosts by name.
+
+    So the same fleet always gives the same shares, and whatever fits on all hosts together is accepted.
     """
-    view = engine.view
     matching = sorted(host.name for host in engine.hosts() if covers(reservation, host))
-    free = {host: {resource: _free(view, host, resource) for resource, _ in total} for host in matching}
+    free = {
+        host: {resource: _free(engine.view, reservation, host, resource) for resource, _ in total} for host in matching
+    }
     left = matching
     while left:
         share = tuple((resource, -(-amount // len(left))) for resource, amount in total)
         having = [host for host in left if all(free[host][resource] >= amount for resource, amount in share)]
         if having == left:
-            return share, [TermEntry(names=list(left))]
+            return dict.fromkeys(left, share)
         left = having
-    asked = ", ".join(f"{resource} {format_resource(resource, amount)}" for resource, amount in total)
-    raise InputError(
-        f"total: no equal share of {asked} is free on {_hosts(len(matching))}",
-        hint="reserve less, or amounts on hosts of your choice; 'hostler host list' shows what is used",
-    )
+    parts = [
+        (resource, _fill({host: free[host][resource] for host in matching}, resource, amount))
+        for resource, amount in total
+    ]
+    shares = {host: tuple((resource, part[host]) for resource, part in parts if part[host]) for host in matching}
+    return {host: share for host, share in shares.items() if share}
 
 
-def _free(view: EngineView, host: str, resource: str) -> int:
+def _fill(free: Mapping[str, int], resource: str, amount: int) -> dict[str, int]:
+    """Divide an amount as equally as the room of hosts allows; InputError if it is more than all of it."""
+    if amount > sum(free.values()):
+        asked, most = (f"{resource} {format_resource(resource, one)}" for one in (amount, sum(free.values())))
+        raise InputError(
+            f"total: {asked} is more than the {most} that {_hosts(len(free))} {_have(len(free))} left",
+            hint="reserve less; 'hostler host list' shows what is used and reserved",
+        )
+    found: dict[str, int] = {}
+    hosts = sorted(free, key=lambda host: (free[host], host))
+    while hosts and free[hosts[0]] <= amount // len(hosts):
+        host = hosts.pop(0)
+        found[host] = free[host]
+        amount -= free[host]
+    for number, host in enumerate(sorted(hosts)):
+        found[host] = amount // len(hosts) + (number < amount % len(hosts))
+    return found
+
+
+def find_closed(engine: Engine, reservation: Reservation) -> list[str]:
+    """Return the resources that no host would have any more of for others, while the reservation is in force.
+
+    Only those that it takes: a resource that is used up already is not its doing. Changes the fork of the engine.
+    """
+    view, hosts = engine.view, [host.name for host in engine.hosts()]
+    if reservation.name in view.reservations:
+        engine.apply(ReservationLeft(name=reservation.name))
+    open_before = [
+        name for name in reservation.resources if any(_left_for_others(view, host, name) > 0 for host in hosts)
+    ]
+    engine.apply(ReservationChanged(reservation=msgspec.structs.replace(reservation, since=0, until=0)))
+    return [name for name in open_before if all(_left_for_others(view, host, name) <= 0 for host in hosts)]
+
+
+def _left_for_others(view: EngineView, host: str, resource: str) -> int:
     """Return what a host has left of a resource after reservations."""
-    kept = sum(amounts.get(resource, 0) for amounts in view.reserved_on(host).values())
-    return view.room_left(host, resource) - kept
+    return view.room_left(host, resource) - sum(kept.get(resource, 0) for kept in view.reserved_on(host).values())
+
+
+def _free(view: EngineView, reservation: Reservation, host: str, resource: str) -> int:
+    """Return what a host has of a resource for a reservation: what others do not use, and what it keeps itself."""
+    own = view.used_by_owners(reservation, host, resource)
+    others = (kept for name, kept in view.reserved_on(host).items() if name != reservation.name)
+    return max(view.room_left(host, resource) + own - sum(kept.get(resource, 0) for kept in others), 0)
 
 
 def coverage_text(found: ReservationCoverage, whom: str) -> str:
@@ -119,19 +173,22 @@ def coverage_text(found: ReservationCoverage, whom: str) -> str:
     if found.full:
         lacking = " or ".join(found.lacking)
         where = "no host" if found.full == found.fleet else _hosts(found.full)
-        has = "has" if where == "no host" or found.full == 1 else "have"
+        has = "has" if where == "no host" else _have(found.full)
         texts.append(f"{where} {has} {'' if where == 'no host' else 'no '}{lacking} left for others than {whom}")
     return "; ".join(texts)
 
 
-def _left(view: EngineView, reservation: Reservation, host: str) -> dict[str, int]:
+def _left(view: EngineView, reservation: Reservation, host: Host) -> dict[str, int]:
     """Return how much of each reserved resource a host has left for others; below 0 it lacks that much itself."""
-    kept = list(view.reserved_on(host).values())
     return {
-        resource: view.room_left(host, resource) - sum(amounts.get(resource, 0) for amounts in kept)
-        for resource, amount in reservation.amounts
+        resource: _left_for_others(view, host.name, resource)
+        for resource, amount in amounts_on(reservation, host)
         if amount
     }
+
+
+def _have(count: int) -> str:
+    return "has" if count == 1 else "have"
 
 
 def _hosts(count: int) -> str:

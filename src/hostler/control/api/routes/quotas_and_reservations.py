@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from msgspec import UNSET
-
 from hostler.control.api.requests.call import ApiCall
 from hostler.control.api.requests.route import Reply, Routes
 from hostler.control.api.routes.lists import CREATE, DELETE, EDIT, GET, ProjectQuery
@@ -17,14 +15,16 @@ from hostler.control.schemas import (
     QuotaCreate,
     QuotaEdit,
     Reservation,
+    ReservationBody,
     ReservationCreate,
     ReservationEdit,
 )
-from hostler.control.services.merge_patch import apply_edit
+from hostler.control.services.errors import TakesAllRoomError
 from hostler.control.services.tenancy import quotas, reservations
+from hostler.control.services.versions import check_version
 from hostler.control.store import Connection
 from hostler.engine import Engine
-from hostler.errors import InputError
+from hostler.errors import HostlerError, InputError
 from hostler.model import Amounts
 
 __all__ = ["ROUTES"]
@@ -104,17 +104,19 @@ class _Reservations(NamedRoutes[Reservation, ReservationCreate, ReservationEdit]
     async def create(self, call: ApiCall) -> Reply:
         """Create a reservation."""
         call.principal.check("reservation.change")
-        body = asked = call.body(ReservationCreate)
-        problem: InputError | None = None
+        asked = call.body(ReservationCreate)
+        found: ReservationBody | HostlerError
         try:
-            asked, _ = await call.context.books.ask(lambda engine: reservations.checked(engine, body))
-        except InputError as error:
-            problem = error
+            found, _ = await call.context.books.ask(lambda engine: reservations.prepare_new(engine, asked))
+        except (InputError, TakesAllRoomError) as error:
+            found = error
 
         def work(connection: Connection) -> Reservation:
-            if problem is not None:  # raised here: a repetition gets the first answer, though its room is taken now
-                raise problem
-            return reservations.create(connection, asked, call.caller)
+            if isinstance(
+                found, HostlerError
+            ):  # raised here: a repetition gets the first answer, though its room is taken
+                raise found
+            return reservations.create(connection, found, call.caller)
 
         return await _with_note(call, created_reply(await call.write_once(work, Reservation), 201))
 
@@ -125,12 +127,20 @@ class _Reservations(NamedRoutes[Reservation, ReservationCreate, ReservationEdit]
     async def edit(self, call: ApiCall) -> Reply:
         """Edit a reservation."""
         asked, project, name = call.body(ReservationEdit), call.part("project"), call.part("name")
-        if asked.amounts is not UNSET:
-            before = await call.read(lambda connection: reservations.get_body(connection, project, name, call.caller))
-            call.principal.check("reservation.change")
-            after = apply_edit(before, asked)
-            await call.context.books.ask(lambda engine: reservations.check_amounts(engine, after))
-        return await _with_note(call, await super().edit(call))
+        if not reservations.needs_engine(asked):
+            return await _with_note(call, await super().edit(call))
+        before, version = await call.read(
+            lambda connection: reservations.get_body(connection, project, name, call.caller)
+        )
+        call.principal.check("reservation.change")
+        check_version(f"reservation {name}", version, call.versions)
+        after, _ = await call.context.books.ask(lambda engine: reservations.prepare_edit(engine, before, asked))
+        edited = await call.write(
+            lambda connection: reservations.edit(
+                connection, project, name, asked, call.caller, versions=frozenset({version}), prepared=after
+            )
+        )
+        return await _with_note(call, created_reply(edited))
 
 
 async def _with_note(call: ApiCall, reply: Reply) -> Reply:
