@@ -16,6 +16,7 @@ from hostler.model import (
     Guest,
     GuestArrived,
     GuestBound,
+    GuestChanged,
     GuestLeft,
     GuestSpec,
     Host,
@@ -118,6 +119,21 @@ def test_confirmed_placement_shares_the_next_step():
     assert [action.uid for action in placed.step()] == ["two"]
     assert leader.engine.decision("one").state == "bound"
     assert leader.checkpoint(0) == placed.replica.checkpoint(0)
+
+
+def test_start_time_of_placed_guest_shares_the_next_step():
+    placed = PlacedGuest()
+    placed.read(GuestBound(uid="one", host="a"))
+    guest = placed.leader.engine.view.guest("one")
+    running = msgspec.structs.replace(guest, host="a", version=guest.version + 1, started=7 * SECOND)
+    placed.read(GuestChanged(guest=running))
+    assert placed.leader.due > placed.leader.engine.now
+    larger = msgspec.structs.replace(guest.spec, priority=3)
+    placed.read(GuestChanged(guest=msgspec.structs.replace(running, spec=larger, version=guest.version + 2)))
+    assert placed.leader.due == placed.leader.engine.now
+    placed.step()
+    assert placed.leader.engine.view.guest("one").started == 7 * SECOND
+    assert placed.leader.checkpoint(0) == placed.replica.checkpoint(0)
 
 
 @pytest.mark.parametrize(

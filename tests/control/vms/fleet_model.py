@@ -17,6 +17,7 @@ from hostler.control.vms import desired_state, placement, reports
 from hostler.control.vms.guests import CAN_MIGRATE, HAS_STORAGE, YES, vm_of_uid
 from hostler.control.vms.orders import order_for, order_for_remains
 from hostler.control.vms.spec import VmSpec
+from hostler.control.vms.start_times import with_start_time
 from hostler.control.vms.state import Booking, Vm, VmChange
 from hostler.engine import BUILT_IN, Engine
 from hostler.model import (
@@ -175,7 +176,9 @@ class FleetModel(Checks):
         return change
 
     def become(self, change: VmChange) -> None:
-        old, new = self.vms[change.vm.id], change.vm
+        old = self.vms[change.vm.id]
+        change = with_start_time(old, change, self.now)
+        new = change.vm
         assert new.generation >= old.generation, "a generation never decreases"
         assert new.observed_generation >= old.observed_generation
         assert new.number >= old.number

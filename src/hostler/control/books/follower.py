@@ -47,7 +47,7 @@ from hostler.control.store.history.log import StoredCheckpoint, StoredEntry
 from hostler.engine import Engine
 from hostler.engine.state.records import PLACED_STATES
 from hostler.errors import HostlerError, InternalError
-from hostler.model import Action, Event, GuestBound, Policy, PolicyChanged, QueueRules
+from hostler.model import Action, Event, GuestBound, GuestChanged, Policy, PolicyChanged, QueueRules
 
 __all__ = [
     "REBUILT", "RULES", "DivergedError", "Follower", "FollowerState", "LogNotFollowedError", "RejectedFact", "Step",
@@ -276,11 +276,20 @@ class Follower:
         return soon if due is None else min(due, soon)
 
     def _is_confirmation(self, event: Event) -> bool:
-        """Say whether a fact only reports that a guest is where the engine put it."""
-        if not isinstance(event, GuestBound):
+        """Say whether a fact only reports that a guest is where the engine put it, or since when it runs there."""
+        if isinstance(event, GuestBound):
+            record = self.engine.view.records.get(event.uid)
+            return record is not None and record.state in PLACED_STATES and record.host == event.host
+        if not isinstance(event, GuestChanged):
             return False
-        record = self.engine.view.records.get(event.uid)
-        return record is not None and record.state in PLACED_STATES and record.host == event.host
+        record = self.engine.view.records.get(event.guest.uid)
+        if record is None or record.state not in PLACED_STATES:
+            return False
+        told = msgspec.structs.replace(
+            event.guest, version=record.guest.version, started=record.guest.started, host=record.guest.host,
+            on_devices=record.guest.on_devices,
+        )  # fmt: skip
+        return (told, event.guest.host, event.guest.on_devices) == (record.guest, record.host, record.devices)
 
     def step(self, now: int, limit: int) -> tuple[Step, list[Action]]:
         """Decide, as the leader. Write the step to the log, or throw this follower away.

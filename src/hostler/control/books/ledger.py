@@ -37,6 +37,7 @@ from hostler.control.store.rows import hosts, operations, placements, vms
 from hostler.control.store.rows.placements import PlacementRow
 from hostler.control.store.rows.vms import VmRow
 from hostler.control.vms.spec import Size
+from hostler.control.vms.start_times import with_start_time
 from hostler.control.vms.state import Booking, Vm, VmChange, state_of
 from hostler.errors import HostlerError
 
@@ -160,6 +161,7 @@ def write_many(
     result: list[StoredVm] = []
     rows: list[VmRow] = []
     moved: list[tuple[Vm, Vm]] = []
+    changes = [(before, with_start_time(before.vm, change, now_ns)) for before, change in changes]
     for before, change in changes:
         if change.vm == before.vm:
             result.append(before)

@@ -52,6 +52,8 @@ def name_parts(before: Vm, after: Vm, facts: tuple[Event, ...]) -> tuple[Event, 
     placed = {fact.uid for fact in facts if isinstance(fact, GuestBound)}
     waited = {uid for uid, (_, is_bound) in had.items() if not is_bound} - placed
     kept = {after.run.uid} if after.run is not None and _keeps_room(before, after) else set()
+    if after.runs_since_ns != before.runs_since_ns and after.move is not None:
+        kept.add(after.move.uid)  # its fact only says since when the VM runs
     return tuple(_told(fact, parts, placed, waited, kept) for fact in facts)
 
 

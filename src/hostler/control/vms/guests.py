@@ -125,8 +125,16 @@ def guest_of(vm: Vm, claim: Claim, *, is_leaving: bool = False) -> Guest:
         spec=msgspec.structs.replace(spec, is_leaving=is_leaving) if is_leaving else spec,
         host=host,
         on_devices=claim.devices if host else (),
+        started=_started(vm, claim),
         gang=claim.gang,
     )
+
+
+def _started(vm: Vm, claim: Claim) -> int:
+    """Return since when a claim's VM runs: a VM that moves runs on at the other end."""
+    is_move = vm.move is not None and claim.uid == vm.move.uid
+    is_run = vm.run is not None and claim.uid == vm.run.uid and claim.is_bound
+    return vm.runs_since_ns if is_run or is_move else 0
 
 
 def arrival(vm: Vm, claim: Claim) -> GuestArrived:

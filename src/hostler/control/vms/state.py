@@ -104,6 +104,7 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trouble: Trouble | None = None
     failed_generation: int = 0
     why: str = ""  # why it waits for a place
+    runs_since_ns: int = 0  # since when it runs, by the log; 0: it does not, or no host has reported it yet
     waits_since_ns: int = 0  # since when it waits for a place again; 0: it does not, or has since it was created
     is_gone: bool = False  # no host has anything of it any more
 

@@ -17,6 +17,7 @@ from hostler.control.store import Connection
 from hostler.control.store.history import log
 from hostler.control.store.rows import hosts
 from hostler.control.store.rows.hosts import HostRow
+from hostler.control.vms.start_times import lacks_start_time
 from hostler.control.vms.state import VmChange
 from hostler.model import Event, HostChanged, HostJoined
 
@@ -82,11 +83,14 @@ def note(row: HostRow, text: str, *, actor: str, now_ns: int) -> log.NewEntry:
 def write_changes(
     connection: Connection, changes: Iterable[tuple[StoredVm, VmChange]], *, actor: Actors, now_ns: int
 ) -> int:
-    """Write those changes that have an effect; return their number."""
+    """Write those changes that have an effect; return their number.
+
+    VMs that ran before start times were recorded get theirs here.
+    """
     real = [
         (stored, change)
         for stored, change in changes
-        if change.vm != stored.vm or change.facts or change.hosts or change.notes or change.failed or change.unmoved
+        if change != VmChange(vm=stored.vm) or lacks_start_time(change.vm)
     ]
     if real:
         ledger.write_many(connection, real, actor=actor, now_ns=now_ns)
