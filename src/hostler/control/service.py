@@ -31,6 +31,7 @@ from hostler.control.api.requests.rejections import RemoteLog
 from hostler.control.api.startup import StartupApp, log_slow_start
 from hostler.control.books.answers.process import ProcessAnswerer
 from hostler.control.books.books import Books
+from hostler.control.books.decision_log import NO_DECISION_LOG, DecisionLog
 from hostler.control.fleet.agent_service import AgentService
 from hostler.control.fleet.duties import Duties
 from hostler.control.kernel_warmup import tune_garbage_collector, warm_up, warm_up_unless_stopped
@@ -73,6 +74,7 @@ class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):
     on_ready: Callable[[str], None] = lambda url: None
     tell: Callable[[str], None] = lambda line: None
     warn: Callable[[str], None] | None = None  # what an operator must look at; as ``tell`` if nothing is given
+    decisions: DecisionLog = NO_DECISION_LOG
 
 
 async def serve(how: ServiceOptions, stopping: asyncio.Event) -> None:
@@ -98,7 +100,9 @@ async def serve(how: ServiceOptions, stopping: asyncio.Event) -> None:
         if not database.is_shared:
             await database.write(lease.bury)  # one process per file, so the former leader is dead
         answerer = ProcessAnswerer(how.settings, how.warn or how.tell)
-        books = Books(database, how.settings, answerer, address=url, tell=how.tell, warn=how.warn)
+        books = Books(
+            database, how.settings, answerer, address=url, tell=how.tell, warn=how.warn, decisions=how.decisions
+        )
         opened.push_async_callback(books.close)
         if not how.is_compiled:
             front.porch.why = _COMPILING

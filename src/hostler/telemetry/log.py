@@ -67,6 +67,10 @@ class Log:
         """Log what matters."""
         self._limited("info", message, fields)
 
+    def frequent_info(self, most: int, message: str, /, **fields: object) -> None:
+        """Log what matters and comes often: at most ``most`` lines of the message in a window of ten seconds."""
+        self._limited("info", message, fields, most)
+
     def warn(self, message: str, **fields: object) -> None:
         """Log a warning: an operator should look at it."""
         self._limited("warn", message, fields)
@@ -93,11 +97,16 @@ class Log:
 
         return Log(write_if_possible, verbosity=self._verbosity, form=self._form, now=self._now)
 
+    def report_omissions(self) -> None:
+        """Log how much was left out in windows that are over, even if no other line follows."""
+        if self._bursts:
+            self._sweep(self._now())
+
     def finish(self) -> None:
         """Log how much was left out; no more lines follow."""
         self._sweep(self._now(), is_end=True)
 
-    def _limited(self, level: str, message: str, fields: dict[str, object]) -> None:
+    def _limited(self, level: str, message: str, fields: dict[str, object], most: int = _MOST) -> None:
         if self._verbosity < 0:
             return
         now = self._now()
@@ -106,7 +115,7 @@ class Log:
             self._sweep(now)
             burst = self._bursts[level, message] = _Burst(now)
         burst.said += 1
-        if burst.said > _MOST and not self.has_details:
+        if burst.said > most and not self.has_details:
             burst.left_out += 1
             return
         self._line(level, message, fields, now)

@@ -24,6 +24,7 @@ import msgspec
 
 from hostler.control.books.answers.answerers import Answerer, Question, QuestionQueue, ThreadAnswerer, service_thread
 from hostler.control.books.compute_pauses import ComputePauses
+from hostler.control.books.decision_log import NO_DECISION_LOG, DecisionLine, DecisionLog
 from hostler.control.books.decisions import LEADER, StepOutcome, carry_out
 from hostler.control.books.follower import DivergedError, Follower, FollowerState, LogNotFollowedError
 from hostler.control.books.leadership import EngineTime, ReplicaLeadership
@@ -77,6 +78,7 @@ class Books:
         clock: Callable[[], int] = time.time_ns,  # noqa: TID251 - rows and facts bear wall times
         tell: Callable[[str], None] = lambda line: None,
         warn: Callable[[str], None] | None = None,
+        decisions: DecisionLog = NO_DECISION_LOG,
     ) -> None:
         self.replica = replica or uuid.uuid4().hex
         self.subscriptions = Subscriptions()
@@ -86,6 +88,7 @@ class Books:
         self._time = EngineTime(clock)
         self._tell = tell
         self._warn = warn or tell  # what an operator must look at
+        self._decisions = decisions
         self._thread = service_thread("hostler-engine")
         self._pace = ComputePauses(database.traffic)
         self._looks = QuestionQueue(service_thread("hostler-look"))
@@ -360,6 +363,7 @@ class Books:
                 await asyncio.sleep(_AGAIN_S)
                 await self._rebuild_patiently()
                 continue
+            self._decisions.report_omissions()
             await self._database.notifier.wait(min(_LOOK_S, idle_s), since=self._seen)
 
     async def _read_log(self) -> None:
@@ -435,12 +439,13 @@ class Books:
         """Decide at an engine time and write the step; after an error the follower must be discarded."""
         at_ns = self._clock()
 
-        def think() -> StepOutcome:
+        def think() -> tuple[StepOutcome, list[DecisionLine]]:
             follower.engine.pause_with(self._pace.pause)
             step, actions = follower.step(now, self._settings.decide_at_once)
-            return summarize_step(follower.engine, step, actions, follower.rejected)
+            outcome = summarize_step(follower.engine, step, actions, follower.rejected)
+            return outcome, self._decisions.describe(follower.engine, outcome)
 
-        decided = await self._thread.run(think)
+        decided, lines = await self._thread.run(think)
         self._tell_refusals(follower)
 
         def work(connection: Connection) -> int:
@@ -452,6 +457,7 @@ class Books:
         follower.stepped(await self._database.write(work))
         self._repeated.commit()
         self.steps += 1
+        self._decisions.write(lines)
 
     async def _checkpoint_now_and_then(self, held: lease.LeaderLease, *, patience: int = 1) -> None:
         """Save a checkpoint after enough entries; while decisions wait, after more of them."""

@@ -139,6 +139,7 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     head_s: float
     read_s: float
     log_format: Literal["text", "json"]
+    log_decisions: int
 
 
 def run_service(environment: Mapping[str, str], options: ServeOptions) -> None:
@@ -166,13 +167,17 @@ def run_service(environment: Mapping[str, str], options: ServeOptions) -> None:
         await serve(how, stopping)
         log.info("stopped")
 
-    uvloop.run(live())
+    try:
+        uvloop.run(live())
+    finally:
+        log.finish()
     exit_if_compiling()
 
 
 def _how(environment: Mapping[str, str], options: ServeOptions, cache: KernelCache, log: Log) -> ServiceOptions:
     """Return the service's options; InputError."""
     from hostler.control.access.limits import OFF
+    from hostler.control.books.decision_log import DecisionLog
     from hostler.control.service import ServiceOptions
 
     if options.admin_key_file is not None:
@@ -210,6 +215,7 @@ def _how(environment: Mapping[str, str], options: ServeOptions, cache: KernelCac
         on_ready=on_ready,
         tell=log.info,
         warn=log.warn,
+        decisions=DecisionLog(log, options.log_decisions),
     )
 
 
@@ -343,6 +349,10 @@ def _retention_option(option: str, default: str, text: str) -> Callable[[F], F]:
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How log lines look."
 )
+@click.option(
+    "--log-decisions", metavar="LINES", type=click.IntRange(0, 1_000_000), default=100, show_default=True,
+    help="How many placed VMs are logged in ten seconds, and how many that are not placed; 0: none.",
+)  # fmt: skip
 def serve(**options: object) -> None:
     """Serve the VM control plane: users create VMs over REST, agents run them."""
     run_service(dict(os.environ), ServeOptions(**options))  # type: ignore[arg-type]
