@@ -17,14 +17,16 @@ PLUGINS = {row[0].strip("`"): row[1] for row in ROWS if row[0].endswith("Score`"
 
 
 def test_guide_names_every_score_plugin():
-    assert len(PLUGINS) == 6
+    assert len(PLUGINS) == 7
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_score_plugin_becomes_what_the_guide_says(tmp_path, plugin):
-    policy = read_scheduler_config(str(scheduler_config(tmp_path, (plugin, 1), pre_score=[plugin])), lambda _: None)
+    file = scheduler_config(tmp_path, (plugin, 1), pre_score=[plugin])
+    policy = read_scheduler_config(str(file), lambda _: None).policy
     scorers = [f"`{scorer.name}`" for scorer in policy.scorers]
-    assert scorers == ([PLUGINS[plugin]] if plugin != "RandomScore" else [])
+    assert scorers == ([PLUGINS[plugin]] if PLUGINS[plugin].startswith("`") else [])
+    assert (policy.ask is not None) == (plugin == "RLSchedulerScore")
 
 
 def test_the_guides_files_give_the_published_run(tmp_path, monkeypatch):

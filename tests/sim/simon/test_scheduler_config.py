@@ -12,7 +12,7 @@ from tests.sim.simon.files import STOCK, applied, cluster_config, node, pod, sch
 
 def _read(path):
     told: list[str] = []
-    return read_scheduler_config(str(path), told.append), [line.split(": ", 1)[1] for line in told]
+    return read_scheduler_config(str(path), told.append).policy, [line.split(": ", 1)[1] for line in told]
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,14 @@ def test_unregistered_way_to_choose_a_gpu_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("parts", "problem"),
     [
-        ({"scores": [("RLSchedulerScore", 1)], "pre_score": ["RLSchedulerScore"]}, "a service of its own"),
         ({"scores": [("RandomScore", 1), ("FGDScore", 1)], "pre_score": ["RandomScore"]}, "RandomScore beside others"),
+        (
+            {
+                "scores": [("RandomScore", 1), ("RLSchedulerScore", 1)],
+                "pre_score": ["RandomScore", "RLSchedulerScore"],
+            },
+            "RandomScore beside others",
+        ),
         ({"scores": [("Simon", 1)]}, "'Simon', a score plugin that is not supported here"),
         ({"scores": [("FGDScor", 1)]}, "'FGDScor', a score plugin that is not supported here"),
         ({"scores": [("FGDScore", -1)]}, "weight is negative"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -12,23 +14,31 @@ from hostler.cli.kernels import kernels
 from hostler.cli.options import FILE, examples, output_option, plugin_option
 from hostler.cli.output.terminal import note, print_data, print_table, say
 from hostler.cli.sim.options import data_dir_option, policy_and_registry
+from hostler.cli.sim.score_service import service_options, show_questions
+from hostler.errors import UnavailableError
 from hostler.model.vocabulary import plural
 
 if TYPE_CHECKING:
     from hostler.engine import Registry
     from hostler.model import Policy
+    from hostler.sim.scorer.client import ClientOptions
+    from hostler.sim.scorer.placer import OnFailure, ServiceUse
+    from hostler.sim.scorer.protocol import Variant
     from hostler.sim.simon import SimonResult
     from hostler.sim.simon.summary import StageSummary
 
 __all__ = ["apply"]
 
 _RULE = "=" * 10
+_ENDPOINT = "http://localhost:5000/score"  # the default of the seed's plugin, and its variable
+_ENDPOINT_VARIABLE = "RL_SCHEDULER_ENDPOINT"
 
 
 @click.command(
     epilog=examples(
         "hostler sim apply -f cluster-config.yaml -s scheduler-config.yaml --extended-resources gpu",
         "hostler sim apply -f cluster-config.yaml --policy gpu_packing -o json",
+        "hostler sim apply -f cluster-config.yaml -s rl.yaml --endpoint http://127.0.0.1:5000/score",
     )
 )
 @click.option(
@@ -61,6 +71,21 @@ _RULE = "=" * 10
 )
 @click.option("-i", "--interactive", is_flag=True, hidden=True, help="Not supported.")
 @click.option("--use-greed", is_flag=True, hidden=True, help="Has no effect, there as here.")
+@click.option(
+    "--endpoint",
+    metavar="URL",
+    default=None,
+    help="With RLSchedulerScore: the service to ask about every pod.  [default: 'endpoint' of its arguments in the "
+    f"scheduler configuration, then the variable {_ENDPOINT_VARIABLE}, then {_ENDPOINT}]",
+)
+@click.option(
+    "--on-failure",
+    type=click.Choice(["stop", "skip", "fail"]),
+    default="stop",
+    show_default=True,
+    help="Without a usable answer: stop with an error, decide without it, or drop the pod.",
+)
+@service_options()
 @data_dir_option()
 @output_option("table", "json", "yaml")
 def apply(
@@ -71,6 +96,12 @@ def apply(
     extended_resources: str,
     interactive: bool,
     use_greed: bool,
+    endpoint: str | None,
+    on_failure: OnFailure,
+    variant: Variant,
+    missing: Literal["zero", "refuse"],
+    timeout_s: float,
+    retries: int,
     data_dir: Path | None,
     output: str,
 ) -> None:
@@ -78,28 +109,62 @@ def apply(
 
     Pods of a folder arrive one by one, shuffled and tuned as the files say, and who fits nowhere is dropped. Then come
     inflation, descheduling and apps. Keys that do not count are told.
+
+    With RLSchedulerScore a service scores the nodes of every pod; 'hostler sim scorer serve' starts one.
     """
     _check_flags(extended_resources, interactive, use_greed)
     if scheduler and policy:
         raise click.UsageError("give -s or --policy, not both")
     if plugins and not policy:
         raise click.UsageError("--plugin brings policies for --policy: name one of them there")
-    with kernels() as compiled:
+    with kernels() as compiled, ExitStack() as open_clients:
         from hostler.sim import simon
+        from hostler.sim.scorer.client import ClientOptions
 
         config = simon.read_cluster_config(cluster, _warn)
         if scheduler:
-            chosen, registry = simon.read_scheduler_config(scheduler, _warn), None
+            (chosen, named), registry = simon.read_scheduler_config(scheduler, _warn), None
         else:
-            chosen, registry = _policy(policy, plugins)
+            (chosen, registry), named = _policy(policy, plugins), ""
+        service = None
+        if chosen.ask is not None:
+            address = endpoint or named or os.environ.get(_ENDPOINT_VARIABLE) or _ENDPOINT
+            options = ClientOptions(
+                endpoint=address, variant=variant, missing=missing, timeout_s=timeout_s, retries=retries
+            )
+            service = _service(options, on_failure, open_clients)
+        elif endpoint is not None:
+            raise click.UsageError("--endpoint is for a scheduler configuration that enables RLSchedulerScore")
         compiled.announce()
-        result = simon.apply_simon_config(config, chosen, _warn, _write, data_dir=data_dir, registry=registry)
+        result = simon.apply_simon_config(
+            config, chosen, _warn, _write, data_dir=data_dir, registry=registry, service=service
+        )
     if output != "table":
         import msgspec
 
         print_data(msgspec.to_builtins(result), output)
     else:
         _show(result)
+        if result.questions is not None:
+            say()
+            show_questions(result.questions, on_failure)
+    _check_answers(result, service)
+
+
+def _service(options: ClientOptions, on_failure: OnFailure, open_clients: ExitStack) -> ServiceUse:
+    from hostler.sim.scorer.client import ScorerClient
+    from hostler.sim.scorer.placer import ServiceUse
+
+    return ServiceUse(open_clients.enter_context(ScorerClient(options)), on_failure)
+
+
+def _check_answers(result: SimonResult, service: ServiceUse | None) -> None:
+    """Fail if a service was asked and never gave a usable answer: then its scores had no part in the result."""
+    questions = result.questions
+    if service is not None and questions is not None and questions.asked and not questions.answered:
+        raise UnavailableError(
+            f"{service.client.options.endpoint} gave no usable answer", hint="see the failures above; is it up?"
+        )
 
 
 def _policy(name: str, plugins: tuple[Path, ...]) -> tuple[Policy, Registry]:

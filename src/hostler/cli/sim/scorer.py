@@ -9,9 +9,16 @@ import click
 
 from hostler.cli.completion import complete_policy
 from hostler.cli.kernels import kernels
-from hostler.cli.options import NumberRange, examples, output_option, plugin_option
-from hostler.cli.output.terminal import note, print_data, print_table, say
-from hostler.cli.sim.options import data_dir_option, policy_and_registry, seed_option, tune_option, workload_option
+from hostler.cli.options import examples, output_option, plugin_option
+from hostler.cli.output.terminal import note, print_data, say
+from hostler.cli.sim.options import (
+    data_dir_option,
+    policy_and_registry,
+    seed_option,
+    tune_option,
+    workload_option,
+)
+from hostler.cli.sim.score_service import service_options, show_questions
 from hostler.errors import UnavailableError
 from hostler.model.policies import DeviceRule
 from hostler.model.vocabulary import plural
@@ -80,13 +87,6 @@ def serve(model: Path | None, host: str, port: int) -> None:
     help="A network's weights, to score in process.  [default without --endpoint: the one of the package]",
 )
 @click.option(
-    "--variant",
-    type=click.Choice(["batch", "per_node"]),
-    default="batch",
-    show_default=True,
-    help="One request for all nodes, or one for each.",
-)
-@click.option(
     "--devices",
     type=click.Choice(get_args(DeviceRule)),
     default="best",
@@ -95,10 +95,10 @@ def serve(model: Path | None, host: str, port: int) -> None:
 )
 @click.option(
     "--on-failure",
-    type=click.Choice(["skip", "fail", "fall_back"]),
+    type=click.Choice(["skip", "fail", "fall_back", "stop"]),
     default="skip",
     show_default=True,
-    help="Without a usable answer: decide without it, refuse the guest, or use --fall-back.",
+    help="Without a usable answer: decide without it, refuse the guest, use --fall-back, or stop with an error.",
 )
 @click.option(
     "--fall-back",
@@ -108,25 +108,7 @@ def serve(model: Path | None, host: str, port: int) -> None:
     help="The policy of --on-failure fall_back.",
 )
 @plugin_option()
-@click.option(
-    "--missing",
-    type=click.Choice(["zero", "refuse"]),
-    default="zero",
-    show_default=True,
-    help="What a node without a score gets: 0, or no guest.",
-)
-@click.option(
-    "--timeout",
-    "timeout_s",
-    metavar="SECONDS",
-    type=NumberRange(0, 3600, min_open=True),
-    default=5.0,
-    show_default=True,
-    help="How long one try may take.",
-)
-@click.option(
-    "--retries", metavar="N", type=click.IntRange(0, 100), default=2, show_default=True, help="Further tries."
-)
+@service_options()
 @workload_option()
 @seed_option()
 @tune_option()
@@ -202,14 +184,4 @@ def _tell(result: FillResult, asked: ServiceRun | None, output: str) -> None:
     say(f"allocated: GPU {gpu:.2f}%, CPU {cpu:.2f}%; {plural(result.gpus_touched, 'GPU')} in use")
     if asked is None:
         return
-    told = asked.questions
-    counts = [plural(told.asked, "guest"), plural(told.answered, "usable answer"), plural(told.retries, "retry")]
-    say(f"asked about {', '.join(counts)}")
-    if told.missing_scores:
-        say(f"missing scores: {told.missing_scores:,}")
-    if told.failures:
-        outcome = {"skip": "decided without an answer", "fail": "refused for it", "fall_back": "fell back"}
-        say(f"{plural(asked.decided_without + asked.refused_for_no_answer, 'guest')} {outcome[asked.on_failure]}:")
-        say()
-        rows = [(kind.replace("_", " "), f"{n:,}", told.first_failure[kind]) for kind, n in told.failures.items()]
-        print_table([("FAILURE", "left"), ("GUESTS", "right"), ("FIRST", "left")], rows)
+    show_questions(asked.questions, asked.on_failure)

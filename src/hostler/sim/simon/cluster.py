@@ -28,6 +28,7 @@ from hostler.model import (
     amount_of,
 )
 from hostler.queries import decide_once
+from hostler.sim.scorer.placer import ServicePlacer, ServiceUse
 from hostler.sim.simon.folder import SimonPod
 from hostler.sim.simon.scheduler_config import with_typical
 
@@ -80,6 +81,7 @@ class SimonCluster:
         seed: int,
         namespaces: Mapping[str, Labels],
         registry: Registry | None = None,
+        service: ServiceUse | None = None,
     ) -> None:
         self.running: dict[str, RunningPod] = {}  # by namespace and name
         self.nodes = [
@@ -94,6 +96,11 @@ class SimonCluster:
         self._engine.apply_many(HostsJoined(hosts=tuple(hosts)))
         for name, labels in namespaces.items():
             self._engine.apply(NamespaceChanged(name=name, labels=labels))
+        self._placer: ServicePlacer | None = None
+        if service is not None:
+            self._placer = ServicePlacer(self._engine, *service, asks_about_one=False)
+            for host in hosts:
+                self._placer.check_host(host.name)
 
     def adopt(self, pods: Iterable[SimonPod]) -> None:
         """Take in pods that already run somewhere."""
@@ -111,6 +118,8 @@ class SimonCluster:
     def schedule(self, pods: Sequence[SimonPod]) -> list[SimonPod]:
         """Place pods one by one; return those that fit nowhere, which are gone."""
         self._round += 1
+        if self._placer is not None:
+            return self._ask_for_each(self._placer, pods)
         uids = [f"{pod.key}~{self._round}" for pod in pods]
         of_uid = dict(zip(uids, pods, strict=True))
         specs = {spec: number for number, spec in enumerate(dict.fromkeys(pod.spec for pod in pods))}
@@ -129,6 +138,19 @@ class SimonCluster:
         for uid in of_uid:
             self._engine.apply(GuestLeft(uid=uid))
         return list(of_uid.values())
+
+    def _ask_for_each(self, placer: ServicePlacer, pods: Sequence[SimonPod]) -> list[SimonPod]:
+        """Place pods one by one, each by the scores of the service; return those that fit nowhere."""
+        failed: list[SimonPod] = []
+        for pod in pods:
+            uid = f"{pod.key}~{self._round}"
+            bind = placer.decide(msgspec.structs.replace(pod.guest, uid=uid), self._round)
+            if bind is None:
+                failed.append(pod)
+            else:
+                self._engine.apply(GuestBound(uid=uid, host=bind.host))
+                self._start(pod, uid, bind.host, bind.devices)
+        return failed
 
     def remove(self, keys: Iterable[str]) -> None:
         """End pods that run."""

@@ -18,6 +18,8 @@ from hostler.engine.cluster.tables import GPU
 from hostler.errors import DuplicateNameError
 from hostler.model import CPU, WHOLE_DEVICE, GuestSpec, MixEntry, Policy, amount_of
 from hostler.sim.arrivals import gpu_millis
+from hostler.sim.scorer.client import ScorerCallCounts
+from hostler.sim.scorer.placer import ServiceUse
 from hostler.sim.shuffles import draws
 from hostler.sim.simon.arrival_order import order_arrivals
 from hostler.sim.simon.cluster import SimonCluster, SimonNode
@@ -84,6 +86,7 @@ class SimonResult(msgspec.Struct, frozen=True, kw_only=True):
     unscheduled: tuple[str, ...]  # of the first schedule, the re-schedule and the apps, by namespace and name
     stages: tuple[StageSummary, ...]
     files: tuple[str, ...]
+    questions: ScorerCallCounts | None = None  # to the service, if the policy asks one
 
 
 def apply_simon_config(
@@ -94,15 +97,19 @@ def apply_simon_config(
     *,
     data_dir: Path | None = None,
     registry: Registry | None = None,
+    service: ServiceUse | None = None,
 ) -> SimonResult:
-    """Run an experiment; ``warn`` gets a line for all that does not count, ``write`` writes snapshots."""
-    return _Experiment(config, policy, warn, write, data_dir, registry).run()
+    """Run an experiment; ``warn`` gets a line for all that does not count, ``write`` writes snapshots.
+
+    A policy that asks needs the ``service`` that is asked.
+    """
+    return _Experiment(config, policy, warn, write, data_dir, registry, service).run()
 
 
 class _Experiment:
     def __init__(
         self, config: ClusterConfig, policy: Policy, warn: WarningSink, write: Write, data_dir: Path | None,
-        registry: Registry | None,
+        registry: Registry | None, service: ServiceUse | None,
     ) -> None:  # fmt: skip
         self._config = config
         self._custom = config.custom
@@ -112,11 +119,12 @@ class _Experiment:
         self._input = read_folder(config.folder, warn)
         self._workload: Sequence[SimonPod] = self._input.pods
         self._mix = self._typical(self._workload)
-        self._policy = with_typical(policy, self._mix)
+        self._service = service
+        self._policy = with_typical(_as_service_goes(policy, service), self._mix)
         waiting = [pod for pod in self._workload if not pod.guest.host]
         self._arrivals = order_arrivals(waiting, self._input.hosts, self._custom, data_dir)
         namespaces = dict(self._input.namespaces)
-        self._cluster = SimonCluster(self._arrivals.hosts, self._policy, self._seed, namespaces, registry)
+        self._cluster = SimonCluster(self._arrivals.hosts, self._policy, self._seed, namespaces, registry, service)
         self._asked = [*(pod for pod in self._workload if pod.guest.host), *self._arrivals.pods]
         self._apps = self._read_apps()
         self._stages: list[StageSummary] = []
@@ -151,6 +159,7 @@ class _Experiment:
             unscheduled=tuple(pod.key for pod in self._failed),
             stages=tuple(self._stages),
             files=tuple(self._files),
+            questions=self._service.client.tally if self._service is not None else None,
         )
 
     def _schedule(self, tag: str, pods: Sequence[SimonPod], *, is_exported: bool = True) -> None:
@@ -216,6 +225,14 @@ class _Experiment:
                 taken.add(pod.key)
             apps.append((name, found.pods))
         return apps
+
+
+def _as_service_goes(policy: Policy, service: ServiceUse | None) -> Policy:
+    """Return the policy with a question that may stay without an answer, if the user chose that."""
+    if policy.ask is None or service is None:
+        return policy
+    ask = msgspec.structs.replace(policy.ask, ignorable=service.on_failure == "skip")
+    return msgspec.structs.replace(policy, ask=ask)
 
 
 def typical_pods(specs: Sequence[GuestSpec], config: TypicalPodsConfig) -> tuple[MixEntry, ...]:

@@ -1,6 +1,8 @@
 """The scheduler configuration of ``simon apply``: a KubeSchedulerConfiguration to one policy of ours.
 
 Score plugins of ``simon``, and the stock ones that stay on unless they are turned off, become scorers of ours.
+``RLSchedulerScore`` is a service: the policy asks it about every pod, and its scores count beside the others by its
+weight.
 """
 
 from __future__ import annotations
@@ -13,16 +15,17 @@ import msgspec
 from hostler.config import Document, did_you_mean, invalid, quote
 from hostler.config.key_paths import Path
 from hostler.errors import InputError
-from hostler.model import MixEntry, PluginUse, Policy, ScorerUse
+from hostler.model import AskUse, MixEntry, PluginUse, Policy, ScorerUse
 from hostler.model.policies import DEFAULT_FILTERS, DeviceRule
 from hostler.sim.simon.keys import SimonStruct, WarningSink, only_document, read_struct
 
-__all__ = ["GPU_SHARE", "RANDOM", "WeightedPlugin", "read_scheduler_config", "scorers_of", "with_typical"]
+__all__ = ["GPU_SHARE", "RANDOM", "SchedulerConfig", "WeightedPlugin", "read_scheduler_config"]
+__all__ += ["scorers_of", "with_typical"]
 
 GPU_SHARE = "Open-Gpu-Share"
 RANDOM = "RandomScore"
 _EVERYTHING = "*"
-_NETWORK = "RLSchedulerScore"
+_SERVICE = "RLSchedulerScore"
 
 _OURS = {
     "BestFitScore": "gpu_best_fit",
@@ -32,7 +35,7 @@ _OURS = {
     "FGDScore": "fgd",
 }
 # Their scores come from a PreScore; without it every pod fails ("not found" in the cycle's state).
-_NEED_PRE_SCORE = (RANDOM, _NETWORK)
+_NEED_PRE_SCORE = (RANDOM, _SERVICE)
 
 # The stock plugins of kube-scheduler 1.20 with their weights; ours score as newer releases do.
 _STOCK = {
@@ -58,6 +61,13 @@ class WeightedPlugin(NamedTuple):
     weight: int
 
 
+class SchedulerConfig(NamedTuple):
+    """What a file says: the policy, and where the service is that it asks ("": the file does not say)."""
+
+    policy: Policy
+    endpoint: str = ""
+
+
 def scorers_of(
     document: Document,
     enabled: Sequence[WeightedPlugin],
@@ -77,14 +87,14 @@ def scorers_of(
         if use.weight < 0:
             raise invalid(document, (*where, "weight"), "is negative", hint="a weight is 0 (which means 1) or more")
         _check_pre_score(document, where, use.name, pre_score)
-        if use.name in _SAME_FOR_ALL or use.name == RANDOM:
+        if use.name in _SAME_FOR_ALL or use.name in (RANDOM, _SERVICE):
             continue
         scorers.append(_scorer(document, where, use, arguments.get(use.name, {})))
     stock = _still_on(names, disabled)
     if stock:
         warn(f"{document.where(path)}: {', '.join(stock)} are not disabled under score, so they count too, as there")
     scorers += (ScorerUse(_STOCK[name][0], _STOCK[name][1], _STOCK[name][2], name) for name in stock)
-    if RANDOM in names and scorers:
+    if RANDOM in names and (scorers or _SERVICE in names):
         raise invalid(
             document,
             path,
@@ -92,7 +102,7 @@ def scorers_of(
             hint="disable the other score plugins, the stock ones too",
         )
     if not names and not scorers:
-        raise invalid(document, path, "is empty", hint=f"enable one of {', '.join((RANDOM, *_OURS))}")
+        raise invalid(document, path, "is empty", hint=f"enable one of {', '.join((RANDOM, *_OURS, _SERVICE))}")
     return tuple(scorers)
 
 
@@ -109,7 +119,7 @@ def _scorer(document: Document, where: Path, use: WeightedPlugin, arguments: Map
         name, _, args = _STOCK[use.name]
         return ScorerUse(name, weight, args, use.name)
     if use.name not in _OURS:
-        known = (RANDOM, *_OURS, *_STOCK)
+        known = (RANDOM, *_OURS, _SERVICE, *_STOCK)
         raise invalid(
             document,
             (*where, "name"),
@@ -145,13 +155,28 @@ def _check_pre_score(document: Document, where: Path, name: str, pre_score: Set[
             f"is {name}, which is not enabled under preScore: no pod would be placed",
             hint=f"add plugins.preScore.enabled: [{{name: {name}}}]",
         )
-    if name == _NETWORK:
-        raise invalid(
-            document,
-            where,
-            f"is {name}, a service of its own, which is not asked here",
-            hint="hostler sim scorer runs networks, in process or over HTTP",
-        )
+
+
+def _ask(enabled: Sequence[WeightedPlugin]) -> AskUse | None:
+    """Return the question to the service, if it is enabled."""
+    weights = [plugin.weight or 1 for plugin in enabled if plugin.name == _SERVICE]
+    return AskUse(name=_SERVICE, weight=weights[0]) if weights else None
+
+
+def _endpoint(document: Document, configs: Sequence[_PluginConfig]) -> str:
+    """Return the address of the service, as the arguments of its plugin say."""
+    for at, config in enumerate(configs):
+        endpoint = config.args.get("endpoint", "") if config.name == _SERVICE else ""
+        if not isinstance(endpoint, str):
+            raise invalid(
+                document,
+                ("profiles", 0, "pluginConfig", at, "args", "endpoint"),
+                f"is {str(endpoint)[:60]!r}, not an address",
+                hint="for example http://127.0.0.1:5000/score",
+            )
+        if endpoint:
+            return endpoint
+    return ""
 
 
 VERSION = "kubescheduler.config.k8s.io/v1beta1"
@@ -179,6 +204,7 @@ _FILTERS = {
     "InterPodAffinity": "guest_affinity",
 }
 _ARGUMENTS = ("dimExtMethod", "normMethod", "gpuSelMethod")
+_ARGUMENTS_OF = {GPU_SHARE: _ARGUMENTS, _SERVICE: ("endpoint",)}  # the others take the first two
 
 
 class _Plugin(SimonStruct, frozen=True):
@@ -224,7 +250,7 @@ class _File(SimonStruct, frozen=True):
     extenders: tuple[object, ...] = ()
 
 
-def read_scheduler_config(file: str, warn: WarningSink) -> Policy:
+def read_scheduler_config(file: str, warn: WarningSink) -> SchedulerConfig:
     """Read a scheduler configuration; ``warn`` gets a line for all that does not count.
 
     The policy has no typical mix yet.
@@ -243,15 +269,16 @@ def read_scheduler_config(file: str, warn: WarningSink) -> Policy:
     _warn_of_idle_arguments(document, profile, warn)
     score = profile.plugins.score
     arguments = {config.name: config.args for config in profile.plugin_config}
+    enabled = [WeightedPlugin(plugin.name, plugin.weight) for plugin in score.enabled]
     scorers = scorers_of(
         document,
-        [WeightedPlugin(plugin.name, plugin.weight) for plugin in score.enabled],
+        enabled,
         {plugin.name for plugin in score.disabled},
         {plugin.name for plugin in profile.plugins.pre_score.enabled},
         arguments,
         warn,
     )
-    return Policy(
+    policy = Policy(
         name="+".join(plugin.name for plugin in score.enabled) or "simon",
         filters=_filters(document, profile.plugins.filter),
         scorers=scorers,
@@ -259,7 +286,9 @@ def read_scheduler_config(file: str, warn: WarningSink) -> Policy:
         devices=_device_rule(
             document, profile.plugin_config, has_fgd=any(one.name == "fgd" for one in scorers), warn=warn
         ),
+        ask=_ask(enabled),
     )
+    return SchedulerConfig(policy, _endpoint(document, profile.plugin_config) if policy.ask is not None else "")
 
 
 def _filters(document: Document, points: _Set) -> tuple[PluginUse, ...]:
@@ -328,7 +357,7 @@ def _warn_of_idle_arguments(document: Document, profile: _Profile, warn: Warning
         if config.name not in enabled:
             warn(f"{document.where(path)}: {config.name} is not enabled, so its arguments do not count")
             continue
-        known = _ARGUMENTS if config.name == GPU_SHARE else _ARGUMENTS[:2]
+        known = _ARGUMENTS_OF.get(config.name, _ARGUMENTS[:2])
         for key in config.args:
             if key not in known:
                 where = document.where((*path, "args", key))
