@@ -59,28 +59,78 @@ def test_hosts_get_racks_in_order_and_keep_what_they_say():
 def test_copy_with_labels_stands_beside_the_original(tmp_path):
     source = write(tmp_path / "sub/nodes.yaml", *(node(f"n{at}", gpus=1) for at in range(9)), pod("p"))
     before = source.read_bytes()
-    write(tmp_path / "sub/pods.yaml", pod("q"))
 
     result = _label(tmp_path)
 
     assert result.code == 0, result.err
-    assert result.row("sub/nodes.yaml") == ["sub/nodes.yaml", "9", "3", "9", "nodes-hier.yaml"]
+    assert result.row("sub/nodes.yaml") == ["sub/nodes.yaml", "9", "3", "9", "1", "nodes-hier.yaml"]
     assert source.read_bytes() == before
     copy = tmp_path / "sub/nodes-hier.yaml"
     assert [one["rack"] for one in _labels(copy)] == ["rack-0"] * 4 + ["rack-1"] * 4 + ["rack-2"]
     assert [one["server"] for one in _labels(copy)][:6] == ["srv-0", "srv-1", "srv-2", "srv-3", "srv-0", "srv-1"]
     assert all("alibabacloud.com/gpu-card-model" in one for one in _labels(copy))
-    assert not (tmp_path / "sub/pods-hier.yaml").exists()
+
+
+def test_default_folder_is_data_and_pod_lists_get_their_copy(tmp_path, monkeypatch):
+    """The layout and the flags of the script create_hierarchical_yamls.py: a node list and a pod list per workload."""
+    nodes = [node(f"n{at}", gpus=1) for at in range(5)]
+    for name in ("cpu050", "default"):
+        folder = tmp_path / f"data/openb_pod_list_{name}"
+        write(folder / "openb_node_list_gpu_node.yaml", *nodes)
+        write(folder / f"openb_pod_list_{name}.yaml", pod("p"), pod("q"))
+    monkeypatch.chdir(tmp_path)
+
+    result = hostler("sim", "topology")
+
+    assert result.code == 0, result.err
+    folder = tmp_path / "data/openb_pod_list_cpu050"
+    racks = [one["rack"] for one in _labels(folder / "openb_node_list_gpu_node-hier.yaml")]
+    assert racks == ["rack-0"] * 4 + ["rack-1"]
+    copy, original = folder / "openb_pod_list_cpu050-hier.yaml", folder / "openb_pod_list_cpu050.yaml"
+    assert copy.read_bytes() == original.read_bytes()
+    row = ["openb_pod_list_cpu050/openb_pod_list_cpu050.yaml", "0", "0", "0", "2", "openb_pod_list_cpu050-hier.yaml"]
+    assert result.row(row[0]) == row
+    assert sorted(path.name for path in (tmp_path / "data").rglob("*-hier.yaml")) == [
+        "openb_node_list_gpu_node-hier.yaml", "openb_node_list_gpu_node-hier.yaml",
+        "openb_pod_list_cpu050-hier.yaml", "openb_pod_list_default-hier.yaml",
+    ]  # fmt: skip
+
+
+def test_copies_alone_are_a_whole_cluster(tmp_path):
+    write(tmp_path / "data/nodes.yaml", node("a"), node("b"))
+    write(tmp_path / "data/pods.yaml", pod("p"))
+    _label(tmp_path)
+    for path in (tmp_path / "data/nodes.yaml", tmp_path / "data/pods.yaml"):
+        path.unlink()
+    found = read_folder(tmp_path, lambda _: None)
+    assert [dict(host.labels)["server"] for host in found.hosts] == ["srv-0", "srv-1"]
+    assert [one.guest.name for one in found.pods] == ["p"]
+
+
+def test_pods_away_from_nodes_and_other_objects_get_no_copy(tmp_path):
+    write(tmp_path / "nodes/nodes.yaml", node("a"))
+    write(tmp_path / "nodes/space.yaml", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}})
+    write(tmp_path / "pods/pods.yaml", pod("p"))
+    _label(tmp_path)
+    assert [path.name for path in tmp_path.rglob("*-hier.yaml")] == ["nodes-hier.yaml"]
+
+
+def test_missing_default_folder_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = hostler("sim", "topology")
+    assert result.code == 2
+    assert "'data' does not exist" in result.err
 
 
 def test_second_run_changes_nothing_and_labels_no_copy(tmp_path):
     write(tmp_path / "nodes.yaml", node("a"), node("b"))
+    write(tmp_path / "pods.yaml", pod("p"))
     _label(tmp_path)
     files = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     result = _label(tmp_path)
-    assert result.row("nodes.yaml")[-3:] == ["up", "to", "date"]
+    assert [result.row(name)[-3:] for name in ("nodes.yaml", "pods.yaml")] == [["up", "to", "date"]] * 2
     assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == files
-    assert sorted(files) == ["nodes-hier.yaml", "nodes.yaml"]
+    assert sorted(files) == ["nodes-hier.yaml", "nodes.yaml", "pods-hier.yaml", "pods.yaml"]
 
 
 def test_copy_follows_its_original(tmp_path):
@@ -92,13 +142,14 @@ def test_copy_follows_its_original(tmp_path):
 
 
 def test_in_place_labels_the_file_itself_once(tmp_path):
-    path = write(tmp_path / "nodes.yaml", node("a"), node("b", rack="own"))
+    path = write(tmp_path / "sub/nodes.yaml", node("a"), node("b", rack="own"))
+    write(tmp_path / "sub/pods.yaml", pod("p"))
     assert _label(tmp_path, "--in-place").code == 0
     assert [one["rack"] for one in _labels(path)] == ["rack-0", "own"]
     before = path.stat().st_mtime_ns
     assert "up to date" in _label(tmp_path, "--in-place").out
     assert path.stat().st_mtime_ns == before
-    assert [one.name for one in tmp_path.iterdir()] == ["nodes.yaml"]
+    assert sorted(one.name for one in path.parent.iterdir()) == ["nodes.yaml", "pods.yaml"]
 
 
 def test_in_place_refuses_a_folder_with_copies(tmp_path):

@@ -1,6 +1,7 @@
 """Racks and servers as labels of hosts: for hosts in memory, and for folders of Kubernetes nodes.
 
-Host i of a list, or of a file, is server ``srv-{i % n}`` of rack ``rack-{i // n}``, unless it says otherwise.
+Host i of a list, or of a file, is server ``srv-{i % n}`` of rack ``rack-{i // n}``, unless it says otherwise. The
+labeled copies of a folder come with copies of its pods, so that they are a whole cluster.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ Write = Callable[[Path, bytes], None]
 
 
 class LabeledFile(NamedTuple):
-    """The result for one file with nodes."""
+    """The result for one file with nodes, or with the pods that belong to them."""
 
     source: Path
     target: Path | None  # None: nothing was to be done
     nodes: int
     changed: int  # nodes that got a label
     racks: int
+    pods: int = 0
 
 
 def with_racks(hosts: Sequence[Host], servers_per_rack: int) -> tuple[Host, ...]:
@@ -50,7 +52,8 @@ def label_folder(folder: Path, servers_per_rack: int, write: Write, *, in_place:
     """Label the nodes of every YAML file below a folder.
 
     Without ``in_place`` a labeled copy is written beside the original: ``nodes-hier.yaml`` beside ``nodes.yaml``. It is
-    rewritten each time, and never labeled itself. Files without nodes are left alone.
+    rewritten each time, and never labeled itself. Files with pods that lie beside a file with nodes are copied as they
+    are, so that the copies of a folder are a whole cluster. All other files are left alone.
     """
     _check(servers_per_rack)
     files = sorted(path for path in folder.rglob("*") if path.suffix in _SUFFIXES and path.is_file())
@@ -63,23 +66,49 @@ def label_folder(folder: Path, servers_per_rack: int, write: Write, *, in_place:
         )
     done: list[LabeledFile] = []
     plans: list[tuple[Path, bytes]] = []
+    pods_of: dict[Path, int] = {}  # files without nodes
     for source in originals:
         documents = read_documents([str(source)])
         objects, nodes, changed = label_nodes(documents, servers_per_rack)
+        pods = sum(_count_pods(document.data) for document in documents)
         if not nodes:
+            pods_of[source] = pods
             continue
-        target = source if in_place else source.with_name(f"{source.stem}{HIER}{source.suffix}")
+        target = source if in_place else _copy_of(source)
         content = "---\n".join(write_yaml(data) for data in objects).encode()
         is_there = (not changed) if in_place else (target in copies and target.read_bytes() == content)
         if not is_there:
             plans.append((target, content))
         racks = -(-nodes // servers_per_rack)
-        done.append(LabeledFile(source, None if is_there else target, nodes, changed, racks))
+        done.append(LabeledFile(source, None if is_there else target, nodes, changed, racks, pods))
+    folders = {one.source.parent for one in done}
+    for source, pods in pods_of.items():
+        if pods and source.parent in folders and not in_place:
+            target, content = _copy_of(source), source.read_bytes()
+            is_there = target in copies and target.read_bytes() == content
+            if not is_there:
+                plans.append((target, content))
+            done.append(LabeledFile(source, None if is_there else target, 0, 0, 0, pods))
     if not done:
         raise InputError(f"{folder}: there are no nodes in it", hint="it needs .yaml files with objects of kind Node")
     for target, content in plans:  # nothing is written before everything was read
         write(target, content)
-    return done
+    return sorted(done)
+
+
+def _copy_of(source: Path) -> Path:
+    return source.with_name(f"{source.stem}{HIER}{source.suffix}")
+
+
+def _count_pods(data: object, kind: str = "") -> int:
+    """Count the pods of a document, those in lists too."""
+    if not isinstance(data, Mapping):
+        return 0
+    kind = str(data.get("kind") or kind)
+    items = data.get("items")
+    if kind.endswith("List") and isinstance(items, list):
+        return sum(_count_pods(item, kind.removesuffix("List")) for item in items)
+    return int(kind == "Pod")
 
 
 def label_nodes(documents: Sequence[Document], servers_per_rack: int) -> tuple[list[object], int, int]:

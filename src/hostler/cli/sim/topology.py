@@ -16,7 +16,7 @@ _MOST_SERVERS = 1_000_000
 
 @click.command(
     epilog=examples(
-        "hostler sim topology --data-dir data/cluster --servers-per-rack 4",
+        "hostler sim topology --servers-per-rack 4",
         "hostler sim topology --data-dir data/cluster --servers-per-rack 16 --in-place",
     )
 )
@@ -25,7 +25,8 @@ _MOST_SERVERS = 1_000_000
     "folder",
     metavar="FOLDER",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    required=True,
+    default=Path("data"),
+    show_default=True,
     help="Where the YAML files with nodes are; folders in it count too.",
 )
 @click.option(
@@ -42,7 +43,8 @@ def topology(folder: Path, servers_per_rack: int, in_place: bool, output: str) -
     """Label the nodes of a folder with racks and servers.
 
     Node i of a file gets the labels rack: rack-{i // N} and server: srv-{i % N}, unless it has them. NAME.yaml stays as
-    it is, and NAME-hier.yaml is written beside it. A second run changes nothing.
+    it is, and NAME-hier.yaml is written beside it. Files with pods beside it get an unchanged copy of such a name. A
+    second run changes nothing.
     """
     from hostler.cli.files import atomic_file
     from hostler.sim.topology import label_folder
@@ -56,11 +58,15 @@ def topology(folder: Path, servers_per_rack: int, in_place: bool, output: str) -
         print_data([{**one._asdict(), "source": str(one.source), "target": _name(one.target)} for one in done], output)
         return
     rows = [
-        (str(one.source.relative_to(folder)), str(one.nodes), str(one.racks), str(one.changed), _written(one.target))
+        (
+            str(one.source.relative_to(folder)),
+            *map(str, (one.nodes, one.racks, one.changed, one.pods)),
+            _written(one.target),
+        )
         for one in done
     ]
-    columns = [("FILE", "left"), ("NODES", "right"), ("RACKS", "right"), ("LABELLED", "right"), ("WRITTEN", "left")]
-    print_table(columns, rows)
+    counts = [(name, "right") for name in ("NODES", "RACKS", "LABELLED", "PODS")]
+    print_table([("FILE", "left"), *counts, ("WRITTEN", "left")], rows)
     if not in_place:
         note("use one of the two copies at a time: a tool that reads the whole folder would see every node twice")
 
