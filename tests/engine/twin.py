@@ -314,7 +314,7 @@ class Twin:
         cpu = wanted(spec, "cpu")
         match name:
             case "gpu_best_fit":
-                return math.trunc(100 * (1 - 0.5 * ((cpu_left - cpu) / 128000) - 0.5 * ((idle - asked) / 8000)))
+                return math.trunc(100 * (1 - (0.5 * ((cpu_left - cpu) / 128000) + 0.5 * ((idle - asked) / 8000))))
             case "dot_product":
                 product = (cpu_left / 128000) * (cpu / 128000) + (idle / 8000) * (asked / 8000)
                 return math.trunc(100 * (1 - product / 2))

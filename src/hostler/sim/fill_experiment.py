@@ -168,10 +168,14 @@ def measure_fill(
 
 
 def _curves(gpu: Ints, is_placed: NDArray[np.bool_], amounts: Floats, total: int) -> Curves:
-    """Make the published curves: one value per percent of gpus asked for (rules of the artifact's analysis)."""
-    percent = total / 100.0
-    arrived = np.round(np.cumsum(gpu) / percent).astype(np.int64)
-    alloc: Floats = (np.cumsum(gpu * is_placed) / percent).astype(np.float64)
+    """Make the published curves: one value per percent of gpus asked for.
+
+    Rules of the artifact (``analysis.go`` and ``merge_*_discrete.py``): an event's amounts are logged with two digits,
+    and means are taken of what was logged. Another order gives other last digits.
+    """
+    gpus = total / 1000.0
+    arrived = np.round(np.cumsum(gpu) / gpus / 10.0).astype(np.int64)
+    alloc = np.cumsum(gpu * is_placed) / gpus / 10.0
     fragment = amounts[:, [0, 1, 3, 4, 5, 6]]
     frag = np.zeros(len(gpu), dtype=np.float64)
     for column in range(fragment.shape[1]):  # summed in this order, as published
@@ -179,10 +183,15 @@ def _curves(gpu: Ints, is_placed: NDArray[np.bool_], amounts: Floats, total: int
     idle = amounts[:, 7]
     ratio: Floats = np.divide(100.0 * frag, idle, out=np.zeros_like(frag), where=idle > 0)
     return Curves(
-        alloc=tuple(float(np.round(value, 2)) for value in _by_bin(arrived, np.round(alloc, 2))),
-        frag=tuple(float(np.round(value, 2)) for value in _by_bin(arrived, frag / percent)),
-        frag_ratio=tuple(_by_bin(arrived, np.round(ratio, 2))),
+        alloc=tuple(float(np.round(mean, 2)) for mean in _by_bin(arrived, _logged(alloc))),
+        frag=tuple(float(np.round(100.0 * mean / 1000.0 / gpus, 2)) for mean in _by_bin(arrived, _logged(frag))),
+        frag_ratio=tuple(_by_bin(arrived, _logged(ratio))),
     )
+
+
+def _logged(values: Floats) -> Floats:
+    """Round as printing with two digits does: exactly. ``np.round`` scales first, and may land on the other side."""
+    return np.array([round(value, 2) for value in values.tolist()], dtype=np.float64)
 
 
 def _by_bin(arrived: Ints, values: Floats) -> list[float]:

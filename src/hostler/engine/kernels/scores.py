@@ -284,7 +284,9 @@ def gpu_score(op, hosts, shapes, policies, limit, s, p, h, scratch):
     if op == OP_GPU_BEST_FIT:
         cpu_part = 0.5 * (float(cpu_left - asked_cpu) / MAX_SPEC_CPU)
         gpu_part = 0.5 * (float(idle - shapes.gpu_millis[s, 2]) / MAX_SPEC_GPU)
-        return truncate_score(100.0 * (1.0 - cpu_part - gpu_part)), -1
+        # The sum first, as in the FGD artifact (best_fit_score.go): 1 - cpu - gpu has other last bits, and the
+        # truncation then gives another whole number for about one placement in a million.
+        return truncate_score(100.0 * (1.0 - (cpu_part + gpu_part))), -1
     if op == OP_DOT_PRODUCT:
         cpu_part = (float(cpu_left) / MAX_SPEC_CPU) * (float(asked_cpu) / MAX_SPEC_CPU)
         gpu_part = (float(idle) / MAX_SPEC_GPU) * (float(shapes.gpu_millis[s, 2]) / MAX_SPEC_GPU)
