@@ -58,12 +58,24 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel("Tries", "ops", _rate("hostler_schedule_attempts_total", "result")),
         Panel("Pending pods", "short", (("sum by (queue) (hostler_pending_pods)", "{{queue}}"),)),
         Panel("Longest wait", "s", (("max by (priority) (hostler_oldest_pending_pod_seconds)", "{{priority}}"),)),
-        Panel("From creation to bind", "s", _quantiles("hostler_pod_scheduling_sli_duration_seconds")),
+        Panel("From arrival to bind", "s", _quantiles("hostler_pod_scheduling_sli_duration_seconds")),
         Panel(
-            "From decision to answer", "s",
+            "One attempt, to the answer", "s",
             _quantiles("hostler_scheduling_attempt_duration_seconds", 'result="scheduled"'),
         ),
         Panel("Refused by", "short", (("sum by (plugin) (hostler_unschedulable_pods)", "{{plugin}}"),)),
+        Panel("Tries per pod", "short", _quantiles("hostler_pod_scheduling_attempts")),
+    ),
+    "Nodes": (
+        Panel(
+            "Requested of allocatable", "percentunit",
+            (("max by (resource) (hostler_node_utilization)", "{{resource}}"),),
+            "Of all nodes together.",
+        ),
+        Panel(
+            "Requested on the fullest node", "percentunit",
+            (("max by (resource) (hostler_fullest_node_utilization)", "{{resource}}"),),
+        ),
     ),
     "Gangs and preemption": (
         Panel("Tries of gangs", "ops", _rate("hostler_podgroup_schedule_attempts_total", "result")),

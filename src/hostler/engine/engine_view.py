@@ -21,10 +21,10 @@ from hostler.engine.state.reservations import RESERVATION, used_by_owners
 from hostler.engine.state.state import State
 from hostler.engine.view import ClusterView
 from hostler.errors import NamesFullError, UnknownNameError
-from hostler.model import Budget, Gang, Guest, GuestSpec, Host, QueueRules, Quota, Reservation
+from hostler.model import MAX_AMOUNT, Budget, Gang, Guest, GuestSpec, Host, QueueRules, Quota, Reservation
 from hostler.model.decisions import DecisionNote
 
-__all__ = ["GATHERING", "EngineView", "GangView", "PendingGuest", "QuotaView"]
+__all__ = ["GATHERING", "EngineView", "GangView", "PendingGuest", "QuotaView", "ResourceUse"]
 
 GATHERING = "gathering"  # the state of members whose gang cannot be tried yet, so that it is in no queue
 
@@ -35,6 +35,14 @@ class PendingGuest(NamedTuple):
     uid: str
     state: str  # one of QUEUE_NAMES, or GATHERING
     due: int
+
+
+class ResourceUse(NamedTuple):
+    """How much of a resource is in use: the share of all hosts, and the highest share of one host."""
+
+    resource: str
+    share: float
+    highest: float
 
 
 class EngineView:
@@ -183,6 +191,20 @@ class EngineView:
         state.cluster.fit_layout()  # no host may have had the resource before
         limits = state.profiles.profiles[0].limit_set
         return state.cluster.limit(row, number, limits) - state.cluster.used(row, number)
+
+    def use_of_resources(self) -> list[ResourceUse]:
+        """Return the use of each resource by the first policy's limits, on the hosts that have it and limit it."""
+        cluster, found = self._state.cluster, []
+        cluster.fit_layout()
+        columns = cluster.columns()
+        present = columns.present[: cluster.rows] == 1
+        for number, name in enumerate(self._state.tables.resources.values):
+            limit = columns.limit[self._state.profiles.profiles[0].limit_set, : cluster.rows, number]
+            rows = (present & (limit > 0) & (limit < MAX_AMOUNT)).nonzero()[0]
+            if rows.size:
+                used, offered = columns.used[rows, number].astype(float), limit[rows].astype(float)
+                found.append(ResourceUse(name, float(used.sum() / offered.sum()), float((used / offered).max())))
+        return sorted(found)
 
     def devices_left(self, host: str) -> list[int]:
         """Return the free milli-units of each device of a host."""

@@ -93,6 +93,7 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     gangs: GangRules = GangRules()
     seed_annotations: bool = False  # the first scheduler's annotations `priority` and `pod-group` are used
     seed: int = 0
+    scheduler_metrics: bool = False  # metrics are served under kube-scheduler's names too
     listen: str = "127.0.0.1:10359"  # probes, metrics, explanations; empty: none
     kubeconfig: str = ""  # from a KubeSchedulerConfiguration; a flag takes precedence
     notes: tuple[str, ...] = ()  # unsupported settings of a configuration

@@ -48,6 +48,7 @@ extenders:
   ignorable: true
   ca_file: /etc/ca.pem
 seed_annotations: true
+scheduler_metrics: true
 listen: 0.0.0.0:1234
 seed: 7
 kubeconfig: /etc/kubeconfig
@@ -82,6 +83,7 @@ def test_everything_that_a_file_says_is_in_the_settings():
             ca_file="/etc/ca.pem",
         ),
     )
+    assert found.scheduler_metrics
     assert (found.seed_annotations, found.listen, found.seed) == (True, "0.0.0.0:1234", 7)
     assert found.kubeconfig == "/etc/kubeconfig"
 

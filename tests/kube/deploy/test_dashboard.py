@@ -21,7 +21,7 @@ PICTURES = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
 TARGETS = [(panel["title"], target) for panel in PICTURES for target in panel["targets"]]
 ALERTS = [rule for group in yaml.safe_load(dashboards.RULES.read_text())["groups"] for rule in group["rules"]]
 QUERIES = [(title, target["expr"]) for title, target in TARGETS] + [(rule["alert"], rule["expr"]) for rule in ALERTS]
-UNITS = {"short", "s", "ops"}
+UNITS = {"short", "s", "ops", "percentunit"}
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,8 @@ def test_times_are_shown_as_seconds_and_rates_per_second():
     for panel in PICTURES:
         text = " ".join(target["expr"] for target in panel["targets"])
         is_time, is_rate = "_seconds" in text, "rate(" in text and "histogram_quantile" not in text
-        assert panel["fieldConfig"]["defaults"]["unit"] == ("s" if is_time else "ops" if is_rate else "short")
+        other = "percentunit" if "_utilization" in text else "short"
+        assert panel["fieldConfig"]["defaults"]["unit"] == ("s" if is_time else "ops" if is_rate else other)
 
 
 def test_pictures_do_not_overlap_and_none_is_wider_than_the_page():

@@ -279,7 +279,10 @@ def test_metrics_use_kube_schedulers_prefix_too_if_requested():
 
     found = metrics_of(asyncio.run(main()))
     assert found['scheduler_pending_pods{queue="active"}'] == 0
-    assert found['scheduler_pod_scheduling_sli_duration_seconds_bucket{le="+Inf"}'] == 1
+    assert found['scheduler_pod_scheduling_sli_duration_seconds_bucket{attempts="1",le="+Inf"}'] == 1
+    attempt = 'profile="hostler-scheduler",result="scheduled"'
+    assert found[f"scheduler_scheduling_attempt_duration_seconds_count{{{attempt}}}"] == 1
+    assert found["scheduler_pod_scheduling_attempts_sum"] == 1
     assert "scheduler_leader" not in found
 
 

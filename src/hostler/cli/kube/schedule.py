@@ -237,7 +237,7 @@ def _run(
             clock=clock,
             tls=extras.tls,
             is_insecure=extras.is_insecure,
-            with_shared_metrics=extras.has_shared_metrics,
+            with_shared_metrics=extras.has_shared_metrics or settings.scheduler_metrics,
             say=log.info,
         )
 

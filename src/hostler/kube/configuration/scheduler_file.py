@@ -130,6 +130,10 @@ class SchedulerFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seed_annotations: Annotated[
         bool, means("True: the annotations 'priority' and 'pod-group' count. Any user can then raise a pod's priority.")
     ] = False
+    scheduler_metrics: Annotated[
+        bool,
+        means("True: metrics are served under kube-scheduler's names too, for dashboards and alerts made for it."),
+    ] = False
     listen: Annotated[str, means("Address of probes, metrics and explanations. none, or empty: do not serve them.")] = (
         "127.0.0.1:10359"
     )

@@ -57,6 +57,7 @@ def read_own(document: Document, *, lenient: bool = False) -> SchedulerSettings:
             priority=file.gangs.priority,
         ),
         seed_annotations=file.seed_annotations,
+        scheduler_metrics=file.scheduler_metrics,
         seed=file.seed,
         listen=listen,
         kubeconfig=file.kubeconfig,

@@ -16,6 +16,7 @@ from hostler.errors import HostlerError, PluginError
 from hostler.kube.scheduler.messages import gang_reasons, hold_messages
 from hostler.model import (
     Action,
+    Bind,
     BindFailed,
     DecisionNote,
     Event,
@@ -51,7 +52,8 @@ class TurnResult(msgspec.Struct, frozen=True):
     ``refused`` are facts that the engine rejected, ``failed`` guests that it could not decide, with the reasons.
     ``gathering`` are the affected gangs: why they cannot be tried yet (empty if they can), and their waiting members.
     ``messages`` are the reasons of unschedulable pods by uid, ``gang_messages`` those of gangs by key. ``broken`` are
-    victims and the disruption budgets that forbade their eviction. ``due`` is when the next turn is worthwhile.
+    victims and the disruption budgets that forbade their eviction. ``tries`` are those of each pod that got a node.
+    ``due`` is when the next turn is worthwhile.
     """
 
     actions: Sequence[Action]
@@ -61,6 +63,7 @@ class TurnResult(msgspec.Struct, frozen=True):
     messages: Mapping[str, str] = msgspec.field(default_factory=dict)
     gang_messages: Mapping[str, str] = msgspec.field(default_factory=dict)
     broken: Sequence[tuple[str, str]] = ()
+    tries: Mapping[str, int] = msgspec.field(default_factory=dict)
     due: int | None = None
     took_ns: int = 0
 
@@ -106,6 +109,7 @@ class Core:
             hold_messages(self.engine, actions, gangs_said),
             gangs_said,
             self._broken(actions),
+            self._tries(actions),
             self._next_due(),
             self._timer() - began,
         )
@@ -165,6 +169,11 @@ class Core:
         """Return which of the affected gangs wait for members, and their waiting members."""
         gangs = self.engine.view.gangs
         return {key: (why, gangs.pending(key) if why else ()) for key in keys for why in (gangs.why_not_ready(key),)}
+
+    def _tries(self, actions: Sequence[Action]) -> dict[str, int]:
+        """Return how often each guest was tried that has a host now."""
+        records = self.engine.view.records
+        return {action.uid: records[action.uid].attempts for action in actions if isinstance(action, Bind)}
 
     def _broken(self, actions: Sequence[Action]) -> list[tuple[str, str]]:
         """Return the victims whose budgets are overdrawn now that all are counted; the last victims broke them."""

@@ -26,6 +26,7 @@ from hostler.kube.scheduler.actions.reports import Reports
 from hostler.kube.scheduler.actions.statuses import Statuses
 from hostler.kube.scheduler.core import Core, TurnResult
 from hostler.kube.scheduler.meters import SchedulerMeters
+from hostler.kube.scheduler.pod_times import PodTimesBook
 from hostler.model import (
     Abandon,
     Action,
@@ -81,6 +82,7 @@ class Loop:
         self.core = core
         self.cluster = cluster
         self.last_turn_at = 0
+        self.times = PodTimesBook()
         self._clock = clock
         self._executor = executor
         self._meters = meters
@@ -130,6 +132,11 @@ class Loop:
         if not events:
             return
         executors = self._executors
+        for event in events:
+            if type(event) is GuestLeft:
+                self.times.forget(event.uid)
+            elif type(event) is GuestArrived and not event.guest.host:
+                self.times.note_arrival(event.guest.uid, event.at)
         if executors is not None:
             for event in events:
                 if type(event) is GuestLeft:
@@ -206,7 +213,7 @@ class Loop:
             turn = await self._executor.run(lambda e=events, n=now, at_most=limit: self.core.turn(e, n, at_most))  # type: ignore[misc]
             self._due = turn.due
             self.last_turn_at = self._clock.now()
-            self._after(turn, executors)
+            self._after(turn, executors, now)
             gatherings.take(turn.gathering)
 
     async def _wait(self, binder: Binder) -> None:
@@ -236,8 +243,10 @@ class Loop:
         while binder.has_plenty and self._clock.now() < until:
             await asyncio.sleep(_GLANCE_S)
 
-    def _after(self, turn: TurnResult, executors: Executors) -> None:
+    def _after(self, turn: TurnResult, executors: Executors, began: int) -> None:
         self._meters.count_turn(turn, self._group_of)
+        for uid, tries in turn.tries.items():
+            self.times.note_decision(uid, began, tries)
         for action in turn.actions:
             if isinstance(action, Defer):
                 self._report_rejection(action, turn, executors)
@@ -307,7 +316,7 @@ class Loop:
             return
         if self._log.has_details:
             self._log.detail("unschedulable", pod=f"{pod.namespace}/{pod.name}", attempt=hold.attempt, why=message)
-        self._meters.count_attempts("unschedulable", pod.scheduler_name)
+        self._meters.count_rejected(pod.scheduler_name, turn.took_ns / _SECOND)
         executors.statuses.report_unschedulable(pod, message)
         executors.reports.report_unschedulable(pod, message)
         executors.groups.report_unschedulable(pod, turn.gang_messages.get(pod.group, message))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry
 
 from hostler.kube.scheduler.core import TurnResult
+from hostler.kube.scheduler.pod_times import PodTimes
 from hostler.model import Bind, Defer, Nominate
 from hostler.runtime.metrics import MetricSpec, MetricTable
 
@@ -20,6 +21,8 @@ _TRY = ("result", "profile")
 _ATTEMPTS = tuple(0.001 * 2**n for n in range(15))
 _LIFE = tuple(0.01 * 2**n for n in range(20))
 _VICTIMS = tuple(2.0**n for n in range(7))
+_TRIES = tuple(2.0**n for n in range(5))
+_MOST_TRIES = 15  # more are one label, as in kube-scheduler: a label per number would never end
 
 
 METRICS = MetricTable(
@@ -29,7 +32,7 @@ METRICS = MetricTable(
     MetricSpec(
         "histogram",
         "scheduling_attempt_duration_seconds",
-        "Time from the decision to the response to the bind.",
+        "Time from the start of the turn that decided a pod to the response to its bind, or to its rejection.",
         _TRY,
         _ATTEMPTS,
     ),
@@ -37,12 +40,17 @@ METRICS = MetricTable(
         "histogram", "scheduling_algorithm_duration_seconds", "Duration of a turn of the engine.", (), _ATTEMPTS
     ),
     MetricSpec(
-        "histogram", "pod_scheduling_sli_duration_seconds", "Time from a pod's creation to its bind.", (), _LIFE
+        "histogram",
+        "pod_scheduling_sli_duration_seconds",
+        "Time from when the watch delivered a pod, without scheduling gates, to its bind.",
+        ("attempts",),
+        _LIFE,
     ),
+    MetricSpec("histogram", "pod_scheduling_attempts", "Tries until a pod was bound.", (), _TRIES),
     MetricSpec("gauge", "engine_longest_turn_seconds", "Duration of the longest turn so far."),
     MetricSpec("counter", "refused_facts", "Facts that the engine rejected."),
     MetricSpec("counter", "failed_decisions", "Decisions that failed in a plugin."),
-    MetricSpec("counter", "preemption_attempts", "Evictions that were decided."),
+    MetricSpec("counter", "preemption_attempts", "Preemptions that were decided, of a pod or of a whole gang."),
     MetricSpec("histogram", "preemption_victims", "Victims per preemption.", (), _VICTIMS),
     MetricSpec("counter", "queue_incoming_pods", "Pods added to a queue.", ("event", "queue")),
     MetricSpec(
@@ -54,6 +62,10 @@ METRICS = MetricTable(
     # Read on request by ``service.collector``.
     MetricSpec("gauge", "pending_pods", "Waiting pods by queue.", ("queue",)),
     MetricSpec("gauge", "unschedulable_pods", "Waiting pods rejected by a plugin on some node.", ("plugin",)),
+    MetricSpec(
+        "gauge", "node_utilization", "Requests of pods over allocatable, of all nodes, by resource.", ("resource",)
+    ),
+    MetricSpec("gauge", "fullest_node_utilization", "The same of the fullest node of each resource.", ("resource",)),
     MetricSpec("gauge", "cache_size", "Objects in the cache, by type.", ("type",)),
     MetricSpec(
         "gauge",
@@ -103,6 +115,7 @@ class SchedulerMeters:
         self.attempt_duration = METRICS.histogram("scheduling_attempt_duration_seconds", r)
         self.algorithm_duration = METRICS.histogram("scheduling_algorithm_duration_seconds", r)
         self.sli_duration = METRICS.histogram("pod_scheduling_sli_duration_seconds", r)
+        self.tries = METRICS.histogram("pod_scheduling_attempts", r)
         self.longest_turn = METRICS.gauge("engine_longest_turn_seconds", r)
         self.refused_facts = METRICS.counter("refused_facts", r)
         self.failed_decisions = METRICS.counter("failed_decisions", r)
@@ -137,24 +150,37 @@ class SchedulerMeters:
         """Count one attempt."""
         self.schedule_attempts.labels(result, profile).inc()
 
-    def count_bound(self, profile: str, attempt_s: float, life_s: float) -> None:
-        """Count a pod that was bound."""
-        self.schedule_attempts.labels("scheduled", profile).inc()
-        self.attempt_duration.labels("scheduled", profile).observe(attempt_s)
-        self.sli_duration.observe(max(0.0, life_s))
+    def count_rejected(self, profile: str, attempt_s: float) -> None:
+        """Count a pod that fits nowhere now, and how long the turn took that found out."""
+        self.count_attempts("unschedulable", profile)
+        self.attempt_duration.labels("unschedulable", profile).observe(attempt_s)
+
+    def count_bound(self, profile: str, now: int, times: PodTimes | None) -> None:
+        """Count a pod that was bound; a pod that was deleted meanwhile has no times."""
+        self.count_attempts("scheduled", profile)
+        if times is None:
+            return
+        # The clock may have been set back.
+        self.attempt_duration.labels("scheduled", profile).observe(max(0, now - times.decided) / 1e9)
+        attempts = f"{_MOST_TRIES}+" if times.tries >= _MOST_TRIES else str(times.tries)
+        self.sli_duration.labels(attempts).observe(max(0, now - times.arrived) / 1e9)
+        self.tries.observe(times.tries)
 
     def _count_actions(self, turn: TurnResult, group_of: Callable[[str], str]) -> None:
         groups: dict[tuple[str, str], None] = {}
+        preemptions: dict[str, int] = {}  # victims by gang, or by pod: each member of a gang names all of them
         for action in turn.actions:
             if isinstance(action, Nominate):
                 if action.host and action.victims:
-                    self.preemption_attempts.inc()
-                    self.preemption_victims.observe(len(action.victims))
+                    preemptions[group_of(action.uid) or action.uid] = len(action.victims)
             elif isinstance(action, Defer):
                 self.count_incoming("ScheduleAttemptFailure", "unschedulable")
                 groups[group_of(action.uid), "unschedulable"] = None
             elif isinstance(action, Bind):
                 groups[group_of(action.uid), "scheduled"] = None
+        for victims in preemptions.values():
+            self.preemption_attempts.inc()
+            self.preemption_victims.observe(victims)
         for group, result in groups:
             if group:
                 self.podgroup_attempts.labels(result).inc()

@@ -312,11 +312,10 @@ class Scheduler:
         if pod is not None and not pod.node:
             self.loop.report_failure(pod, why)
 
-    def _bound(self, pod: PodView, node: str, decided_at: int) -> None:
-        now = self._clock.now()
+    def _bound(self, pod: PodView, node: str) -> None:
         self.executors.reports.report_scheduled(pod, node)
         self.executors.groups.report_scheduled(pod)
-        self.meters.count_bound(pod.scheduler_name, (now - decided_at) / _SECOND, (now - pod.created) / _SECOND)
+        self.meters.count_bound(pod.scheduler_name, self._clock.now(), self.loop.times.take(pod.uid))
 
 
 def binds_through(extenders: Extenders, client: KubeClient) -> BindCall | None:

@@ -22,6 +22,7 @@ SHARED = (
     "scheduling_attempt_duration_seconds",
     "scheduling_algorithm_duration_seconds",
     "pod_scheduling_sli_duration_seconds",
+    "pod_scheduling_attempts",
     "pending_pods",
     "preemption_victims",
     "preemption_attempts",
@@ -89,6 +90,8 @@ class _Now(Collector):
             "assumed_pods": self._scheduler.binder.backlog,
         }
         yield METRICS.by("cache_size", sizes)
+        yield METRICS.by("node_utilization", dict(numbers.used))
+        yield METRICS.by("fullest_node_utilization", dict(numbers.used_on_fullest))
         yield METRICS.by("oldest_pending_pod_seconds", self._oldest())
 
     def _oldest(self) -> dict[str, float]:

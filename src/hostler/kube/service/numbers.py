@@ -1,4 +1,7 @@
-"""The content of the engine's queue, counted on the engine's thread so that it is consistent. Used by ``pages``."""
+"""The content of the engine's queue and the use of its hosts.
+
+Counted on the engine's thread so that it is consistent. Used by ``pages``.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,10 @@ from hostler.engine import Engine
 from hostler.engine.cache.reasons import NamedCounts
 from hostler.engine.engine_view import GATHERING, PendingGuest
 from hostler.engine.state.queue import QUEUE_NAMES, WAITING
+from hostler.kube.api.resources import PODS
 from hostler.kube.live.wait_reasons import member_messages
 from hostler.manifests.scheduler_message import gang_message
+from hostler.model import GUESTS
 
 __all__ = ["Pending", "QueueNumbers", "count", "pending"]
 
@@ -19,7 +24,7 @@ UNSCHEDULABLE = "unschedulable"
 
 
 class QueueNumbers(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of waiting guests by queue and by reason."""
+    """Numbers of waiting guests by queue and by reason, and how full the nodes are."""
 
     active: int = 0
     backoff: int = 0
@@ -27,6 +32,8 @@ class QueueNumbers(msgspec.Struct, frozen=True, kw_only=True):
     gathering: int = 0  # members of gangs that are not complete
     refused_by: tuple[tuple[str, int], ...] = ()  # plugin, and how many waiting guests it rejects on some host
     waiting: tuple[str, ...] = ()  # their uids
+    used: tuple[tuple[str, float], ...] = ()  # of each resource, the share of all nodes that pods request
+    used_on_fullest: tuple[tuple[str, float], ...] = ()  # the same of one node
 
 
 class Pending(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +61,7 @@ def count(engine: Engine) -> QueueNumbers:
     for reasons, number in verdicts.items():
         for plugin in {reason.plugin for reason, _ in reasons}:
             refused[plugin] += number
+    use = engine.view.use_of_resources()
     return QueueNumbers(
         active=states["active"],
         backoff=states["backoff"],
@@ -61,6 +69,8 @@ def count(engine: Engine) -> QueueNumbers:
         gathering=states[GATHERING],
         refused_by=tuple(sorted((plugin or "scheduler", number) for plugin, number in refused.items())),
         waiting=tuple(uids),
+        used=tuple((_name_of(one.resource), one.share) for one in use),
+        used_on_fullest=tuple((_name_of(one.resource), one.highest) for one in use),
     )
 
 
@@ -80,6 +90,11 @@ def pending(engine: Engine) -> list[Pending]:
         )
         for uid, state, due in found
     ]
+
+
+def _name_of(resource: str) -> str:
+    """Return a resource's name in Kubernetes."""
+    return PODS.plural if resource == GUESTS else resource
 
 
 def _entries(engine: Engine) -> list[PendingGuest]:

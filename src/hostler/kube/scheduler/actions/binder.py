@@ -74,7 +74,6 @@ class _Job(msgspec.Struct):
 
     bind: Bind
     host: object
-    decided_at: int
     least: int = 0
     is_sent: bool = False
     is_vain: bool = False  # its node went before the watch showed the pod there
@@ -95,7 +94,7 @@ class Binder:
         timeout_s: float,
         may_write: Callable[[], bool],
         breaker: Breaker,
-        on_bound: Callable[[PodView, str, int], None],
+        on_bound: Callable[[PodView, str], None],
         on_failed: Callable[[PodView, str], None] = lambda pod, why: None,
         call: BindCall | None = None,
         on_room: Callable[[], None] = lambda: None,
@@ -159,7 +158,7 @@ class Binder:
 
     def submit(self, bind: Bind) -> None:
         """Accept a bind; it is sent when the window allows."""
-        job = _Job(bind, self._cluster.hosts.get(bind.host), self._clock.now(), self._least(bind.uid))
+        job = _Job(bind, self._cluster.hosts.get(bind.host), self._least(bind.uid))
         self._jobs[bind.uid] = job
         self._waiting.append(job)
         self._pump()
@@ -317,7 +316,7 @@ class Binder:
             self._log.info("first pod bound", pod=f"{pod.namespace}/{pod.name}", node=node)
         elif self._log.has_details:
             self._log.detail("bound", pod=f"{pod.namespace}/{pod.name}", node=node)
-        self._on_bound(pod, node, job.decided_at)
+        self._on_bound(pod, node)
 
     def _report(self, bind: Bind, outcome: Event) -> None:
         """Report a failed bind to the pod's owner, if the pod still waits."""
