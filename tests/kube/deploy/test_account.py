@@ -68,7 +68,8 @@ class DeployedCluster:
         subprocess.run(self.here(certificate["command"]), check=True, capture_output=True)
 
     def here(self, words):
-        """Return a container's command with its folders replaced by ours."""
+        """Return a container's command with its namespace, and with our folders in place of its own."""
+        words = [word.replace("$(POD_NAMESPACE)", SYSTEM) for word in words]
         return [re.sub("/(etc|run)/hostler/", f"{self.folder}/", word) for word in words]
 
     def run(self, **options):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hostler.config import read_documents
+from hostler.config import parse_documents, read_documents
 from hostler.kube.configuration import read_document
 from tests.kube.deploy.clusters import ROOT, Kubectl, one, rendered
 
@@ -21,13 +21,14 @@ def kubectl():
     return Kubectl(Path("/nowhere"))
 
 
-def with_components(folder, *names):
+def with_components(folder, *names, **more):
     """Write a kustomization of the base and components, as a user's own would be."""
     lines = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "resources": [str(Path("deploy") / "base")],
         "components": [str(Path("deploy") / "components" / name) for name in names],
+        **more,
     }
     (folder / "deploy").symlink_to(KUSTOMIZE)
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(lines))
@@ -67,16 +68,22 @@ def test_no_rule_has_a_star_and_the_lease_is_the_one_of_the_file(kubectl, name):
         assert "*" not in str(role["rules"])
     assert not any("secrets" in str(item.get("rules")) for item in objects)
     leases = one(objects, "Role")
-    election = yaml.safe_load(one(objects, "ConfigMap")["data"]["scheduler.yaml"])["election"]
-    assert leases["metadata"]["namespace"] == election["namespace"]
-    assert [rule.get("resourceNames") for rule in leases["rules"]] == [None, [election["name"]]]
+    file = one(objects, "ConfigMap")["data"]["scheduler.yaml"]
+    election = read_document(parse_documents(file.encode(), "scheduler.yaml")[0]).election
+    # The namespace is the pod's own, whatever an overlay makes of it.
+    (container,) = pod_spec(objects)["containers"]
+    assert "--lease-namespace=$(POD_NAMESPACE)" in container["args"]
+    (variable,) = [one for one in container["env"] if one["name"] == "POD_NAMESPACE"]
+    assert variable["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.namespace"}}
+    assert leases["metadata"]["namespace"] == one(objects, "Deployment")["metadata"]["namespace"]
+    assert [rule.get("resourceNames") for rule in leases["rules"]] == [None, [election.name]]
 
 
 @pytest.mark.parametrize("name", ["base", "components/default-scheduler"])
 def test_the_configuration_is_one_that_the_scheduler_reads(name):
     (document,) = read_documents([str(KUSTOMIZE / name / "scheduler.yaml")])
     settings = read_document(document)
-    assert settings.election.namespace == "hostler-system"
+    assert settings.election.name == "hostler-scheduler"
     assert settings.notes == ()
 
 
@@ -124,6 +131,20 @@ def test_components_can_be_combined_freely(kubectl, tmp_path):
     assert kinds.count("ConfigMap") == 1
 
 
+def test_namespace_of_an_overlay_moves_everything(kubectl, tmp_path):
+    folder = with_components(tmp_path, "ha", "prometheus", "gang-crd", "default-scheduler", namespace="placement")
+    objects = rendered(folder, kubectl)
+    assert "hostler-system" not in yaml.safe_dump_all(objects)
+    subjects = [
+        subject["serviceAccount"]["namespace"]
+        for item in objects
+        if item["kind"] == "FlowSchema"
+        for rule in item["spec"]["rules"]
+        for subject in rule["subjects"]
+    ]
+    assert subjects == ["placement", "placement"]
+
+
 def test_the_alerts_of_the_operator_are_those_of_the_file():
     rules = yaml.safe_load((ROOT / "deploy" / "prometheus" / "rules.yaml").read_text())
     operator = yaml.safe_load((KUSTOMIZE / "components" / "prometheus" / "rule.yaml").read_text())
@@ -140,7 +161,7 @@ def test_prometheus_checks_the_certificate_by_its_issuer(kubectl, tmp_path):
     service = one(objects, "Service")["metadata"]
     (endpoint,) = one(objects, "ServiceMonitor")["spec"]["endpoints"]
     assert endpoint["tlsConfig"] == {
-        "serverName": f"{service['name']}.{service['namespace']}.svc",
+        "serverName": service["name"],  # in any namespace
         "ca": {"secret": {"name": "hostler-scheduler-tls", "key": "ca.crt"}},
     }
 

@@ -70,6 +70,12 @@ NOWHERE = "none"
 @click.option(
     "--leader-elect/--no-leader-elect", default=None, help="Whether a Lease elects the leader.  [default: yes]"
 )
+@click.option(
+    "--lease-namespace",
+    metavar="NAMESPACE",
+    default="",
+    help="The namespace of the Lease, instead of election.namespace of --config.  [default: kube-system]",
+)
 @click.option("--journal", metavar="FILE", default="", help="Record all facts and decisions.")
 @click.option(
     "--journal-limit",
@@ -100,6 +106,7 @@ def schedule(
     context: str,
     listen: str | None,
     leader_elect: bool | None,
+    lease_namespace: str,
     journal: str,
     journal_limit: int,
     tls_cert: str,
@@ -116,6 +123,7 @@ def schedule(
     SIGHUP reads --config again. After a lost lease, the process waits for it again.
     """
     from hostler.kube.api.access import read_access
+    from hostler.kube.configuration.election import check_election
 
     with kernels() as compiled:
         from hostler.engine import Registry
@@ -123,7 +131,9 @@ def schedule(
         registry = Registry()
 
         def settings() -> SchedulerSettings:
-            found = _settings(config, scheduler_name, policy, listen, leader_elect, lenient)
+            found = _settings(config, scheduler_name, policy, lenient=lenient)
+            found = _with_options(found, listen, leader_elect, lease_namespace)
+            check_election(found)
             _load_plugins(found, registry)
             return found
 
@@ -145,14 +155,11 @@ def schedule(
         _run(access, wanted, extras, settings if config else None, registry)
 
 
-def _settings(
-    config: str, scheduler_name: str, policy: str, listen: str | None, leader_elect: bool | None, lenient: bool
-) -> SchedulerSettings:
-    """Read the configuration; options override it."""
+def _settings(config: str, scheduler_name: str, policy: str, *, lenient: bool) -> SchedulerSettings:
+    """Read the configuration; the names of scheduler and policy override it."""
     import msgspec
 
     from hostler.kube.configuration import default_settings, read_settings
-    from hostler.kube.configuration.election import check_election
     from hostler.kube.settings import DEFAULT_SCHEDULER_NAME, SchedulerProfile
 
     if config and policy:
@@ -169,13 +176,23 @@ def _settings(
             found = msgspec.structs.replace(found, profiles=profiles)
     else:
         found = default_settings(scheduler_name or DEFAULT_SCHEDULER_NAME, policy or "kubernetes")
-    if listen is not None:
-        found = msgspec.structs.replace(found, listen="" if listen == NOWHERE else listen)
-    if leader_elect is not None:
-        election = msgspec.structs.replace(found.election, is_on=leader_elect)
-        found = msgspec.structs.replace(found, election=election)
-    check_election(found)
     return found
+
+
+def _with_options(
+    settings: SchedulerSettings, listen: str | None, leader_elect: bool | None, lease_namespace: str
+) -> SchedulerSettings:
+    """Return settings with the options that override them."""
+    import msgspec
+
+    election = settings.election
+    if leader_elect is not None:
+        election = msgspec.structs.replace(election, is_on=leader_elect)
+    if lease_namespace:
+        election = msgspec.structs.replace(election, namespace=lease_namespace)
+    if listen is None:
+        listen = settings.listen
+    return msgspec.structs.replace(settings, election=election, listen="" if listen == NOWHERE else listen)
 
 
 def _load_plugins(settings: SchedulerSettings, registry: Registry) -> None:
