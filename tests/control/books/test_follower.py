@@ -127,7 +127,7 @@ def test_start_time_of_placed_guest_shares_the_next_step():
     guest = placed.leader.engine.view.guest("one")
     running = msgspec.structs.replace(guest, host="a", version=guest.version + 1, started=7 * SECOND)
     placed.read(GuestChanged(guest=running))
-    assert placed.leader.due > placed.leader.engine.now
+    assert (placed.leader.due or 0) > placed.leader.engine.now
     larger = msgspec.structs.replace(guest.spec, priority=3)
     placed.read(GuestChanged(guest=msgspec.structs.replace(running, spec=larger, version=guest.version + 2)))
     assert placed.leader.due == placed.leader.engine.now

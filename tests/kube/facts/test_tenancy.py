@@ -1,8 +1,11 @@
 """Nodes, namespaces, budgets and groups become facts."""
 
+import msgspec
 import pytest
 
 from hostler.kube.api.resources import PRIORITY_CLASSES
+from hostler.kube.configuration import default_settings
+from hostler.kube.live.snapshot import open_cluster
 from hostler.kube.settings import GangRules
 from hostler.model import DecisionNote, Gang
 from hostler.model.notes import GANG_UNKNOWN
@@ -11,9 +14,11 @@ from tests.kube.facts.cluster import (
     CRD_POD_GROUPS,
     NAMESPACES,
     NODES,
+    OURS,
     POD_GROUPS,
     PODS,
     FactCluster,
+    decoded,
     group,
     kinds,
     named,
@@ -190,6 +195,14 @@ def test_annotated_group_is_complete_after_a_second_without_members():
     cluster.drop(PODS, "a", "default")
     cluster.drop(PODS, "b", "default")
     assert kinds(cluster.drop(PODS, "c", "default")) == ["GuestLeft", "GangLeft"]
+
+
+def test_annotated_group_of_a_listing_is_complete_at_once():
+    listed = [decoded(PODS, pod(name, **SEED)) for name in ("a", "b")]
+    settings = msgspec.structs.replace(default_settings(OURS), seed_annotations=True)
+    cluster, facts = open_cluster({("", "pods"): listed}, settings, 0)
+    assert facts[-1].gang == Gang(name="team", min_count=2)
+    assert cluster.due() is None
 
 
 def test_annotated_group_with_a_minimum_is_sent_at_once():

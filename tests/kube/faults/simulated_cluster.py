@@ -102,6 +102,7 @@ class SimulatedCluster:
         extenders: tuple[ExtenderSettings, ...] = (),
         calls: Any = None,
         executor: Executor | None = None,
+        seed_annotations: bool = False,
         election: bool = True,
         kubelet: bool = True,
         collect_s: float | None = None,
@@ -124,6 +125,7 @@ class SimulatedCluster:
             limits=limits or ApiLimits(max_in_flight=4),
             gangs=gangs or GangRules(),
             extenders=extenders,
+            seed_annotations=seed_annotations,
         )
         self._calls = calls
         self.log_lines: list[str] = []  # of all schedulers
@@ -216,6 +218,7 @@ class SimulatedCluster:
         grace_s: int = 0,
         scheduler: str = OURS,
         labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
         **spec: Any,
     ) -> Json:
         """Put a pod; ``on`` a node, if another scheduler placed it there."""
@@ -231,7 +234,8 @@ class SimulatedCluster:
             spec["nodeName"] = on
         if group:
             spec["schedulingGroup"] = {"podGroupName": group}
-        return self.server.put({"kind": "Pod", "metadata": {"name": name, "labels": dict(labels or {})}, "spec": spec})
+        metadata = {"name": name, "labels": dict(labels or {}), "annotations": dict(annotations or {})}
+        return self.server.put({"kind": "Pod", "metadata": metadata, "spec": spec})
 
     def group(self, name: str, least: int, priority: int = 0) -> Json:
         spec = {"schedulingPolicy": {"gang": {"minCount": least}}, "priority": priority}

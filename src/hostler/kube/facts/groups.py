@@ -125,14 +125,25 @@ class GroupBook:
         """Return whether a PodGroup of the built-in API exists."""
         return (_BUILT_IN, key) in self._objects
 
+    def is_counting(self, key: str) -> bool:
+        """Return whether a group of annotations waits until no member joins it any more."""
+        return key in self._quiet and key not in self.told
+
     def due(self) -> int | None:
         """Return when the next group of annotations will have been quiet for long enough."""
         return min(self._quiet.values(), default=None)
 
     def tick(self, now: int) -> list[Event]:
         """Complete the groups that no member has joined for a while."""
+        return self._complete([key for key, until in self._quiet.items() if until <= now], now)
+
+    def complete(self, now: int) -> list[Event]:
+        """Complete all groups at once: every member is known."""
+        return self._complete(list(self._quiet), now)
+
+    def _complete(self, keys: Iterable[str], now: int) -> list[Event]:
         events: list[Event] = []
-        for key in [key for key, until in self._quiet.items() if until <= now]:
+        for key in keys:
             del self._quiet[key]
             self._counted[key] = sum(member.is_seed for member in self._members[key].values())
             events += self._tell(key, now)

@@ -137,6 +137,10 @@ class WatchedCluster:
         """Return whether a gang is a PodGroup of the built-in API."""
         return self._groups.is_built_in(group)
 
+    def is_counting(self, group: str) -> bool:
+        """Return whether a gang of annotations has no minimum yet, because pods may still join it."""
+        return self._groups.is_counting(group)
+
     def guest(self, uid: str) -> Guest | None:
         """Return the guest that was last sent to the engine for a pod."""
         return self._pods.last_guest(uid)
@@ -227,6 +231,10 @@ class WatchedCluster:
     def tick(self, now: int) -> list[Event]:
         """Return the facts that follow from time alone."""
         return self._groups.tick(now)
+
+    def complete_groups(self, now: int) -> list[Event]:
+        """Return the facts that follow if no member of a group is missing, as in a listing that nothing follows."""
+        return self._groups.complete(now)
 
     # -- nodes ---------------------------------------------------------------------------------------
 

@@ -87,7 +87,7 @@ def open_cluster(
         if change is not None and resource.kind == "Pod":
             items = [item if isinstance(item, UndecodableObject) else change(item) for item in items]
         cluster.take(resource, [ObjectUpdate(key_of(item), None, item) for item in items], now)
-    return cluster, cluster.open(now)
+    return cluster, [*cluster.open(now), *cluster.complete_groups(now)]
 
 
 def apply_all(engine: Engine, facts: Iterable[Event]) -> list[str]:

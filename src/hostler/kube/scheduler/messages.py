@@ -11,16 +11,26 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from hostler.engine.engine import Engine
+from hostler.manifests.pods.gangs import SEED_POD_GROUP_MIN
 from hostler.manifests.scheduler_message import gang_message, message_from_counts, named_hosts
 from hostler.model import Action, Decision, DecisionNote, Defer
 from hostler.model.notes import FITS_WITHOUT_GANG, GANG_LACKS, GANG_RUNS, GANG_UNKNOWN, find_note
 from hostler.model.vocabulary import note_text, notes_text
 
-__all__ = ["gang_reasons", "gathering_text", "hold_messages", "is_gathering"]
+__all__ = ["counting_text", "gang_reasons", "gathering_text", "hold_messages", "is_gathering"]
 
 _NOTHING = "no node was found"
 _NO_GROUP = ": there is no such PodGroup"
+_NO_MINIMUM = " says how many it needs"
 _FOR_THE_REST = ", it waits for the rest"
+
+
+def counting_text(gang: str) -> str:
+    """Describe why a gang of annotations without a minimum cannot be tried yet."""
+    return (
+        f"gang {gang} is not complete yet: its annotations give no minimum, so it waits until no pod has joined it for "
+        f"a second; {SEED_POD_GROUP_MIN}{_NO_MINIMUM}"
+    )
 
 
 def gathering_text(why: DecisionNote) -> str:
@@ -30,7 +40,7 @@ def gathering_text(why: DecisionNote) -> str:
 
 def is_gathering(message: str) -> bool:
     """Return whether a condition's message is about a gang that cannot be tried yet."""
-    return message.endswith((_NO_GROUP, _FOR_THE_REST))
+    return message.endswith((_NO_GROUP, _NO_MINIMUM, _FOR_THE_REST))
 
 
 def gang_reasons(engine: Engine, actions: Iterable[Action]) -> dict[str, str]:

@@ -23,7 +23,7 @@ from hostler.kube.facts.watched_cluster import WatchedCluster
 from hostler.kube.scheduler.actions.reports import Reports
 from hostler.kube.scheduler.actions.statuses import Statuses
 from hostler.kube.scheduler.actions.write_queue import WriteQueue
-from hostler.kube.scheduler.messages import gathering_text
+from hostler.kube.scheduler.messages import counting_text, gathering_text
 from hostler.kube.scheduler.meters import SchedulerMeters
 from hostler.kube.scheduler.times import second_time
 from hostler.model import DecisionNote
@@ -36,6 +36,7 @@ __all__ = ["Gatherings", "GroupStatuses"]
 CONDITION = "PodGroupInitiallyScheduled"
 _MOST_REMEMBERED = 10_000
 _SETTLE_S = 1.0
+_COUNTING_S = 5.0  # a gang of annotations without a minimum gathers for a second or two, and nothing is wrong
 _PATIENCE_S = 300.0
 _TOPIC = "gathering"
 
@@ -124,6 +125,7 @@ class _Gathering(msgspec.Struct):
     why: str
     members: Sequence[str]
     late: asyncio.TimerHandle
+    not_before: float = 0.0  # of its first report, in the time of the loop
     is_reported: bool = False
 
 
@@ -161,9 +163,11 @@ class Gatherings:
             if known is None:
                 known = _Gathering("", (), loop.call_later(_PATIENCE_S, self._late, key))
                 self._waiting[key] = known
-            known.why, known.members, known.is_reported = gathering_text(why), members, False
-            if self._timer is None:
-                self._timer = loop.call_later(_SETTLE_S, self._report_gathering)
+                if self._cluster.is_counting(key):
+                    known.not_before = loop.time() + _COUNTING_S
+            text = counting_text(key) if self._cluster.is_counting(key) else gathering_text(why)
+            known.why, known.members, known.is_reported = text, members, False
+            self._report_later()
 
     def close(self) -> None:
         """Stop reporting."""
@@ -174,8 +178,12 @@ class Gatherings:
 
     def _report_gathering(self) -> None:
         self._timer = None
+        now = asyncio.get_running_loop().time()
         for key, one in self._waiting.items():
             if one.is_reported:
+                continue
+            if now < one.not_before:
+                self._report_later()
                 continue
             one.is_reported = True
             self._log.info("gang waits for members", gang=key, why=one.why)
@@ -183,6 +191,10 @@ class Gatherings:
                 if self._statuses.report_unschedulable(pod, one.why):
                     self._reports.report_unschedulable(pod, one.why, topic=_TOPIC)
                     self._groups.report_unschedulable(pod, one.why)
+
+    def _report_later(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_SETTLE_S, self._report_gathering)
 
     def _late(self, key: str) -> None:
         """Report a gang that waits for long; its owner may have forgotten a part of it."""
