@@ -51,7 +51,7 @@ def rows(sizes: Sizes) -> Iterator[Row]:
         ("preemption", f"{fleet}, equal, one by one", _preemptors(1), sizes.preemptors, False, 200),
         ("preemption, batch", f"{fleet}, equal, all at once", _preemptors(1), sizes.preemptors, True, 200),
         ("preemption, mixed", f"{fleet}, {SHAPES} shapes", _preemptors(SHAPES), sizes.preemptors, False, 200),
-        ("preemption, constraints", f"{few}, one a host", _apart(), sizes.few_preemptors, False, None),
+        ("preemption, constraints", f"{fleet}, one a host", _apart(), sizes.preemptors, False, 100),
         ("preemption, budget", f"{few}, victims in a budget", _preemptors(1), sizes.few_preemptors, False, None),
     ):
         budget = name.endswith("budget")

@@ -9,7 +9,8 @@ Invariant: each method that changes a row calls ``touch`` after the change, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,7 @@ class Cluster:
         self._allocate(rows=64, resources=8, devices=0)
         self._log_rows: Int32s = np.zeros(4096, dtype=np.int32)
         self._log_end: Int64s = np.zeros(1, dtype=np.int64)
+        self._is_logged = True
 
     # -- hosts -----------------------------------------------------------------------------------------------------
 
@@ -251,8 +253,19 @@ class Cluster:
 
     # -- columns ---------------------------------------------------------------------------------------------------
 
+    @contextmanager
+    def unlogged(self) -> Iterator[None]:
+        """Log no touches. At the end every row must be as it was, and nothing may read the touch log meanwhile."""
+        before, self._is_logged = self._is_logged, False
+        try:
+            yield
+        finally:
+            self._is_logged = before
+
     def touch(self, row: int) -> None:
         """Log that a row changed."""
+        if not self._is_logged:
+            return
         end = int(self._log_end[0])
         self._version[row] += 1
         self._log_rows[end % len(self._log_rows)] = row

@@ -165,6 +165,29 @@ class Counters:
         counts = self._guests[number][self._hosts[number] > 0]
         return int(counts.min()) if len(counts) >= max(min_domains, 1) else 0
 
+    def counts(self, number: int, rows: int) -> Int64s:
+        """Return what ``count`` returns for each of the first rows."""
+        domains = self.domains.topology[self._topology[number], :rows]
+        counts: Int64s = np.where(domains >= 0, self._guests[number][domains], -1).astype(np.int64)
+        return counts
+
+    def least_elsewhere(self, number: int, min_domains: int, rows: int) -> Int64s:
+        """Return for each of the first rows what ``least`` would be if its own domain had any number of guests.
+
+        That is the lowest count over the other domains with eligible hosts, or 0 if there are fewer domains than
+        ``min_domains``.
+        """
+        eligible = np.flatnonzero(self._hosts[number] > 0)
+        if len(eligible) < max(min_domains, 1):
+            return np.zeros(rows, dtype=np.int64)
+        counts = self._guests[number][eligible].astype(np.int64)
+        first = int(np.argmin(counts))
+        others = np.delete(counts, first)
+        second = int(others.min()) if len(others) else np.iinfo(np.int64).max
+        domains = self.domains.topology[self._topology[number], :rows]
+        elsewhere: Int64s = np.where(domains == eligible[first], second, int(counts[first])).astype(np.int64)
+        return elsewhere
+
     def guests_near(self, number: int, row: int) -> Iterator[tuple[int, int]]:
         """Return (shape, row) of the guests that a counter has in the domain of a row."""
         domains = self.domains.topology[self._topology[number]]

@@ -1,8 +1,8 @@
 """Preemption planning: on which host guests of lower priority make room, and which of them.
 
 A dry run removes every lower unit from a host, checks that the guest then fits, and puts the units back one by one, the
-most important first, as long as it still fits. For guests without peer rules the result depends on the host alone, so
-it is cached until the host changes.
+most important first, as long as it still fits. The result depends on the host alone, and for guests with peer rules on
+the counts that ``peer_counts`` reads. It is cached until one of them changes.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 from hostler.engine.cluster.shapes import Shape
+from hostler.engine.kernels.layout import Int64s
 from hostler.engine.policy.profile import Profile
 from hostler.engine.policy.profiles import Profiles
 from hostler.engine.policy.registry import REASONS
+from hostler.engine.preemption.peer_counts import NO_PEERS, PeerCounts
 from hostler.engine.preemption.victims import (
     Unit,
     VictimSet,
@@ -34,7 +36,7 @@ __all__ = ["Planner", "dry_run", "is_resolvable"]
 
 _MAX_CANDIDATES = 16  # of whom sets of three are tried
 _MAX_KEPT = 64  # (shape, policy) pairs whose dry runs are kept
-_FEW = 100  # candidates after which guests that look at others stop searching a large fleet
+_FEW = 100  # candidates after which the search in a large fleet ends if results cannot be cached
 
 
 def is_resolvable(reason: Reason) -> bool:
@@ -44,12 +46,13 @@ def is_resolvable(reason: Reason) -> bool:
 
 
 class _DryRuns(NamedTuple):
-    """Dry runs of one shape: the position in the touch log, the version of budgets, and the candidates by row."""
+    """Dry runs of one shape: what they were made from, and the candidates by row."""
 
     shape: Shape
     profiles: Profiles
-    position: int
-    budgets: int
+    position: int  # in the touch log
+    budgets: int  # the version of budgets
+    peers: PeerCounts
     found: dict[int, VictimSet]
     cheapest: list[tuple[tuple[int, int, int, int, int, str], int]]  # a heap of costs and rows, some of them outdated
 
@@ -95,7 +98,7 @@ class Planner:
             return None
         slot = state.cache.slot(shape, policy)
         codes, _ = state.cache.codes(slot)
-        if not state.cache.has_peer_filters(slot) and not state.gangs.units:
+        if not state.gangs.units:
             return self._follow(shape, policy, slot, profile, rules, codes.tolist()).best(skip)
         found = self._search(shape, slot, rules, codes.tolist())
         return min((v for v in found if v.host not in skip), key=lambda v: v.cost, default=None)
@@ -104,9 +107,21 @@ class Planner:
         """Say whether nothing changed since the dry runs."""
         state = self._state
         same = kept.shape is shape and kept.profiles is state.profiles and not state.gangs.units
-        return same and (kept.budgets, kept.position) == (state.budgets_version, state.cluster.log_end)
+        return (
+            same
+            and kept.peers is NO_PEERS
+            and (kept.budgets, kept.position) == (state.budgets_version, state.cluster.log_end)
+        )
 
-    def _candidates(self, slot: int, codes: Sequence[int], rows: Iterator[int]) -> Iterator[int]:
+    def _rows_changed(self, kept: _DryRuns, shape: Shape, peers: PeerCounts) -> Int64s | None:
+        """Return the rows whose dry runs may have another result now; None for all rows."""
+        state = self._state
+        if kept.shape is not shape or kept.profiles is not state.profiles or kept.budgets != state.budgets_version:
+            return None
+        touched, recounted = state.cluster.rows_touched_since(kept.position), peers.rows_changed(kept.peers)
+        return None if touched is None or recounted is None else np.union1d(touched, recounted)
+
+    def _candidates(self, slot: int, codes: Sequence[int], rows: Iterable[int]) -> Iterator[int]:
         helps: dict[int, bool] = {0: False}  # codes to whether an eviction can help; few rows are looked at
         for row in rows:
             code = codes[row]
@@ -116,10 +131,13 @@ class Planner:
                 yield row
 
     def _search(self, shape: Shape, slot: int, rules: PreemptionRules, codes: Sequence[int]) -> list[VictimSet]:
-        """Dry-run hosts in order of their rows until there are enough candidates."""
+        """Dry-run hosts in order of their rows until there are enough candidates.
+
+        For clusters with gangs that leave as a whole: their members touch other hosts, so nothing is cached.
+        """
         enough = max(_FEW, len(codes) // 10)
         found: list[VictimSet] = []
-        for row in self._candidates(slot, codes, iter(range(len(codes)))):
+        for row in self._candidates(slot, codes, range(len(codes))):
             victims = dry_run(self._state, shape, slot, row, rules)
             if victims is not None:
                 found.append(victims)
@@ -134,22 +152,21 @@ class Planner:
         state = self._state
         key = (shape.number, policy)
         kept = self._kept.pop(key, None)
-        rows = None
-        is_known = kept is not None and kept.shape is shape and kept.profiles is state.profiles
-        if is_known and kept is not None and kept.budgets == state.budgets_version:
-            rows = state.cluster.rows_touched_since(kept.position)
-        if kept is None or rows is None:
-            kept, rows = _DryRuns(shape, state.profiles, 0, 0, {}, []), np.arange(len(codes))
+        has_peers = state.cache.has_peer_filters(slot)
+        peers = PeerCounts.read(state, slot) if has_peers else NO_PEERS
+        rows = self._rows_changed(kept, shape, peers) if kept is not None else None
+        found, cheapest = ({}, []) if kept is None or rows is None else (kept.found, kept.cheapest)
+        if rows is None:
+            rows = np.arange(len(codes))
+        kept = self._kept[key] = _DryRuns(
+            shape, state.profiles, state.cluster.log_end, state.budgets_version, peers, found, cheapest
+        )
         for row in rows.tolist():
             kept.found.pop(row, None)
-        for row in self._candidates(slot, codes, iter(rows.tolist())):
-            victims = dry_run(state, shape, slot, row, rules, limit_set=profile.limit_set)
+        for row in self._candidates(slot, codes, rows.tolist()):
+            victims = dry_run(state, shape, slot, row, rules, limit_set=None if has_peers else profile.limit_set)
             if victims is not None:
                 kept.add(row, victims)
-        position = state.cluster.log_end
-        kept = self._kept[key] = _DryRuns(
-            shape, state.profiles, position, state.budgets_version, kept.found, kept.cheapest
-        )
         while len(self._kept) > _MAX_KEPT:
             del self._kept[next(iter(self._kept))]
         return kept
@@ -177,7 +194,7 @@ def dry_run(
     if limit_set is not None and not shape.asks:
         result = _by_amounts(state, shape, row, limit_set, units)
     else:
-        with Transaction(state) as transaction:
+        with state.cluster.unlogged(), Transaction(state) as transaction:
             result = _by_verdicts(state, transaction, slot, row, units)
     if result is None:
         return None
@@ -207,7 +224,7 @@ def _few_within_budgets(
         for chosen in combinations(candidates, size):
             if _breaks(state, chosen):
                 continue
-            with Transaction(state) as transaction:
+            with state.cluster.unlogged(), Transaction(state) as transaction:
                 for unit in chosen:
                     for uid in unit.members:
                         transaction.unbook(uid)
