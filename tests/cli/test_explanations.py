@@ -14,7 +14,7 @@ def _lines(capsys: pytest.CaptureFixture[str], code: str, why_not: str) -> str:
     decision = Decision(guest="g", uid="g", seq=1, at=0, policy="p", state="waiting")
     advice = EvictionAdvice(host="h", victims=("v",), hosts=1, why_not=why_not, obstacles=(EvictionObstacle(code),))
     explanation = Explanation(decision=decision, as_of="now", eviction=advice)
-    print_more(explanation, is_wide=False, is_of_files=True, owner="tenant")
+    print_more(explanation, is_wide=False, is_of_files=True)
     return capsys.readouterr().out
 
 

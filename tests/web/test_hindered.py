@@ -10,7 +10,7 @@ import pytest
 from hostler.agent.messages import Trouble
 from tests.web.service_in_thread import WebService, run_service_in_thread
 
-ALL_IS_WELL = "Nothing failed or is in the way of a VM, and none is lost or unknown."
+ALL_IS_WELL = "All VMs are healthy."
 NO_IMAGE = Trouble(kind="blocked", code="no_image", message="there is no image debian here")
 
 

@@ -69,7 +69,7 @@ def test_vm_on_a_silent_host_says_what_to_do(client: httpx.Client, service: WebS
     for verb in ("start", "resume", "restart", "pause", "migrate"):
         assert f'/vms/{vm}/{verb}"' not in page
     assert f'/vms/{vm}/delete"' in page
-    assert f"{home.name} does not answer" in page
+    assert f"It is on {home.name}, which is silent: it is unknown whether it runs." in page
     assert f"Bring {home.name} back" in page
     assert f'<a href="/hosts/{home.name}/confirm-dead">confirm that it is dead</a>' in page
     assert "The VM is then stopped, and can be started on another host." in page
@@ -79,6 +79,6 @@ def test_vm_on_a_silent_host_sends_others_to_an_administrator(service: WebServic
     with httpx.Client(base_url=service.url) as viewer:
         viewer.post("/login", data={"key": service.make_key("viewer", "default")}, headers={"Origin": service.url})
         page = viewer.get(f"/vms/{vm}").text
-    assert "does not answer" in page
+    assert "which is silent: it is unknown whether it runs" in page
     assert "confirm-dead" not in page
     assert "Ask an administrator of the fleet" in page

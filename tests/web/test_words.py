@@ -6,14 +6,13 @@ import pytest
 
 from hostler.control.access.names import by_number
 from hostler.model import Failure, HostVerdict, Reason, Score
-from hostler.model.vocabulary import VM_WORDS, plural, reason_text
+from hostler.model.vocabulary import plural
 from hostler.web.host_map import map_density
 from hostler.web.texts import (
     age_text,
     ago_text,
     bytes_text,
     cpu_text,
-    failure_text,
     percent_used,
     time_text,
 )
@@ -61,15 +60,6 @@ def test_counts_have_their_nouns() -> None:
     assert (plural(1, "host"), plural(2000, "host")) == ("1 host", "2,000 hosts")
 
 
-def test_reasons_say_what_is_needed_and_what_is_free() -> None:
-    assert reason_text(CPU, VM_WORDS) == "insufficient cpu"
-    failure = Failure(reason=CPU, needed=4000, free=1500, missing=2500)
-    assert failure_text(failure) == "insufficient cpu: needs 4, 1.5 free"
-    assert failure_text(Failure(reason=CORDONED)) == "cordoned"
-    held = Failure(reason=CPU, needed=4000, free=1500, missing=2500, held=1000, by=("reservation:night",))
-    assert failure_text(held).endswith("1.5 free, 1 of it held for reservation:night")
-
-
 def test_hosts_that_refuse_alike_are_one_group_and_near_misses_come_first() -> None:
     near = [HostVerdict(host=f"n{at}", failures=(Failure(reason=CPU, needed=2, free=1),)) for at in range(600)]
     far = [HostVerdict(host=f"f{at}", failures=(Failure(reason=CORDONED), Failure(reason=CPU))) for at in range(399)]
@@ -103,8 +93,3 @@ def test_numbers_in_names_of_hosts_count_as_numbers() -> None:
 
 def test_cells_shrink_when_there_are_many() -> None:
     assert [map_density(count) for count in (20, 100, 1000)] == ["roomy", "middle", "dense"]
-
-
-def test_overcommitted_host_has_nothing_free():
-    lacks = Failure(reason=CPU, needed=4000, free=-1000)
-    assert failure_text(lacks).endswith("needs 4, 0 free")

@@ -27,7 +27,7 @@ from hostler.cli.output.terminal import print_data, printable, say, say_parts
 if TYPE_CHECKING:
     from hostler.cli.output.explanations import ShownExplanation
     from hostler.kube.live.past_pods import PastPod
-    from hostler.model import Cure, Decision, Explanation, HostVerdict
+    from hostler.model import Decision, Explanation, HostVerdict
     from hostler.model.policies import BudgetRule
     from hostler.queries import GuestExplanation
 
@@ -194,6 +194,7 @@ def _print(explained: ShownExplanation, *, is_wide: bool) -> None:
         print_rejecting,
         print_scheduler_message,
     )
+    from hostler.model.explanation_texts import NO_CURE, TRIED_AGAIN, cure_text
     from hostler.queries import display_name
 
     verdicts = explained.explanation.verdicts
@@ -227,7 +228,7 @@ def _print(explained: ShownExplanation, *, is_wide: bool) -> None:
             say(moment)
         print_fitting(fitting, explained.decision.host, None if is_wide else SHOWN)
     if refusing and (is_wide or not fitting or explained.was_bound):
-        print_rejecting(refusing, None if is_wide else SHOWN)
+        print_rejecting(refusing, None if is_wide else SHOWN, explained.words)
     elif refusing:
         from hostler.cli.output.decision_texts import plural
 
@@ -236,18 +237,18 @@ def _print(explained: ShownExplanation, *, is_wide: bool) -> None:
     if explained.message:
         say()
         say(printable(explained.message))
-    print_more(explained.explanation, is_wide=is_wide, is_of_files=explained.is_of_files, owner=explained.owner)
+    print_more(explained.explanation, is_wide=is_wide, is_of_files=explained.is_of_files, words=explained.words)
     if explained.bound_to:
         return  # no guest waits
     if explained.explanation.cure is not None:
         say()
-        say(_cure_line(explained.explanation.cure))
+        say(cure_text(explained.explanation.cure))
     elif refusing and not fitting and not explained.decision.host:
         say()
-        say("No change of up to three parts would help.")
+        say(NO_CURE)
     if explained.explanation.wakes and not explained.decision.host:
         say()
-        say("It is tried again when one of these happens:")
+        say(TRIED_AGAIN)
         for wake in explained.explanation.wakes:
             say(f"  {wake}")
 
@@ -265,6 +266,7 @@ def _moment(explained: ShownExplanation, fitting: list[HostVerdict]) -> str:
 
 def _sentence(explained: ShownExplanation) -> str:
     from hostler.cli.output.decision_texts import number_text, plural, reason_line, request_text
+    from hostler.model.explanation_texts import takers_text
     from hostler.queries import display_name
 
     decision, explanation = explained.decision, explained.explanation
@@ -273,18 +275,18 @@ def _sentence(explained: ShownExplanation) -> str:
     if explained.was_bound:
         fitting, hosts = len(explanation.feasible), len(explanation.verdicts)
         standing = explained.now or f"already runs on {decision.host}"
-        return f"{name} {standing}. {fitting} of {plural(hosts, 'host')} would take it, by {policy}."
+        return f"{name} {standing}. {takers_text(fitting, hosts)}, by {policy}."
     if explained.if_started:
-        return f"{name} {explained.now}. {_if_started(explanation)}; {policy}."
+        return f"{name} {explained.now}. {_if_started(explained)}; {policy}."
     if explained.bound_to and not decision.host:
         return f"{name} was bound to {explained.bound_to} by another scheduler; {policy} {_elsewhere(explained)}."
     if not decision.host and explanation.feasible and not (decision.reasons or decision.note or explanation.quota):
-        takers = f"{len(explanation.feasible)} of {plural(len(explanation.verdicts), 'host')}"
-        return f"{name} is not placed yet: {takers} would take it now; {policy}."
+        takers = takers_text(len(explanation.feasible), len(explanation.verdicts))
+        return f"{name} is not placed yet: {takers} now; {policy}."
     if not decision.host:
         # One that waits for its gang or its quota may well find hosts that would take it.
         verdict = "is not placed" if explanation.feasible else "fits nowhere"
-        return f"{name} {verdict}: {reason_line(_without_repeated_note(explanation))}; {policy}."
+        return f"{name} {verdict}: {reason_line(_without_repeated_note(explanation), explained.words)}; {policy}."
     others = "the only one that fits" if decision.feasible == 1 else f"the best of {decision.feasible:,} that fit"
     score = f", score {number_text(decision.total)}" if decision.total is not None else ""
     devices = f", device{'s' if len(decision.devices) > 1 else ''} {', '.join(map(str, decision.devices))}"
@@ -300,15 +302,17 @@ def _sentence(explained: ShownExplanation) -> str:
     return f"{name} {goes} to {best}; {tie}{policy}."
 
 
-def _if_started(explanation: Explanation) -> str:
+def _if_started(explained: ShownExplanation) -> str:
     """Say what would become of a stopped VM; hosts may take one that its gang or its quota keeps from starting."""
-    from hostler.cli.output.decision_texts import plural, reason_line
+    from hostler.cli.output.decision_texts import reason_line
+    from hostler.model.explanation_texts import takers_text
 
+    explanation = explained.explanation
     decision, takers = explanation.decision, len(explanation.feasible)
     if takers and not (decision.note or explanation.quota):
-        return f"If it were started now, {takers} of {plural(len(explanation.verdicts), 'host')} would take it"
+        return f"If it were started now, {takers_text(takers, len(explanation.verdicts))}"
     verdict = "would wait" if takers else "would fit nowhere"
-    return f"If it were started now, it {verdict}: {reason_line(_without_repeated_note(explanation))}"
+    return f"If it were started now, it {verdict}: {reason_line(_without_repeated_note(explanation), explained.words)}"
 
 
 def _elsewhere(explained: ShownExplanation) -> str:
@@ -343,8 +347,3 @@ def _tie(explained: ShownExplanation) -> str:
     fitting = [verdict for verdict in explained.explanation.verdicts if verdict.fits]
     text = tie_text(policy.ties, fitting, explained.decision.host)
     return f"{text}; " if text else ""
-
-
-def _cure_line(cure: Cure) -> str:
-    changes = " and ".join(change.text for change in cure.changes)
-    return f"It would fit on {cure.host} after the smallest change: {changes}."

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from hostler.control.schemas import Host
+from hostler.control.schemas.texts import AWAY_STATES, host_conditions
 from hostler.model.vocabulary import plural
 from hostler.web.texts import bytes_text, cpu_text, percent_used
 
@@ -21,16 +22,15 @@ __all__ = [
     "MapCell",
     "color_step",
     "fleet_usage",
-    "host_state",
     "load_of",
     "map_cells",
     "map_density",
+    "shown_state",
 ]  # fmt: skip
 
 RESOURCES = ("cpu", "memory", "disk")
 _NAMES = {"cpu": "CPU", "memory": "memory", "disk": "disk"}
 _MIDDLE, _DENSE = 80, 240  # from so many hosts on cells are smaller
-_AWAY = frozenset(("silent", "offline", "fenced", "unregistered"))
 
 
 class HostUsage(msgspec.Struct, frozen=True):
@@ -74,15 +74,10 @@ class MapCell(msgspec.Struct, frozen=True):
     spoken: str
 
 
-def host_state(host: Host) -> str:
-    """Return the state of a host in one word, with what operators said about it."""
-    if host.state != "ready":
-        return host.state or "joined"
-    if not host.registered:
-        return "unregistered"
-    if host.draining:
-        return "draining"
-    return "cordoned" if host.cordoned else "ready"
+def shown_state(host: Host) -> str:
+    """Return the condition of a host that matters most, in one word: the mark of one that is ready, else its state."""
+    state, *marks = host_conditions(host)
+    return marks[0] if marks and state == "ready" else state
 
 
 def load_of(host: Host) -> HostLoad:
@@ -93,7 +88,7 @@ def load_of(host: Host) -> HostLoad:
         "memory": _usage("memory", used.memory_bytes, limit.memory_bytes),
         "disk": _usage("disk", used.disk_bytes, limit.disk_bytes),
     }
-    return HostLoad(host.id, host.name, host_state(host), host.vms, usage)
+    return HostLoad(host.id, host.name, shown_state(host), host.vms, usage)
 
 
 def fleet_usage(hosts: Sequence[HostLoad]) -> list[HostUsage]:
@@ -125,7 +120,7 @@ def map_density(count: int) -> str:
 
 def _cell(host: HostLoad, by: str) -> MapCell:
     percent = host.usage[by].percent
-    mark = "away" if host.state in _AWAY else "" if host.state == "ready" else "shut"
+    mark = "away" if host.state in AWAY_STATES else "" if host.state == "ready" else "shut"
     parts = [f"{one.title} {one.text}" for one in host.usage.values()]
     head = f"{host.name} · {host.state} · {plural(host.vms, 'VM')}"
     spoken = f"{host.name}, {host.state}, {', '.join(parts)}, {plural(host.vms, 'VM')}"

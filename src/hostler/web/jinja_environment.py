@@ -10,9 +10,10 @@ from urllib.parse import quote, urlencode
 import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from hostler.model.vocabulary import plural
+from hostler.control.schemas import texts as schema_texts
+from hostler.model import explanation_texts
+from hostler.model.vocabulary import VM_WORDS, plural
 from hostler.web import texts
-from hostler.web.verdicts import changes_text
 
 __all__ = ["make_environment", "tone_of", "with_query"]
 
@@ -22,7 +23,7 @@ _TONES = {
     "pending": "warn", "creating": "warn", "starting": "warn", "stopping": "warn", "migrating": "warn",
     "resizing": "warn", "deleting": "warn", "cordoned": "warn", "draining": "warn", "joined": "warn",
     "failed": "bad", "unknown": "bad", "lost": "bad", "silent": "bad", "offline": "bad", "fenced": "bad",
-    "unregistered": "bad",
+    "not registered": "bad",
 }  # fmt: skip
 
 
@@ -46,22 +47,51 @@ def make_environment(asset: Callable[[str], str]) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"asset": asset, "tone_of": tone_of, "link": with_query}
+    environment.globals |= {
+        "asset": asset,
+        "tone_of": tone_of,
+        "link": with_query,
+        "no_vm_waits": _whole(schema_texts.NO_VM_WAITS),
+    }
+    environment.globals |= {
+        "no_hosts": _whole(schema_texts.NO_HOSTS),
+        "no_cure": explanation_texts.NO_CURE,
+        "tried_again": explanation_texts.TRIED_AGAIN,
+    }
     environment.filters |= {
         "amount": texts.spec_amount_text,
         "bytes": texts.bytes_text,
         "cpu": texts.cpu_text,
         "stamp": texts.time_text,
         "plural": plural,
-        "reasons": texts.reasons_text,
+        "condition": schema_texts.condition_text,
+        "cure": explanation_texts.cure_text,
+        "eviction": lambda advice: explanation_texts.eviction_texts(advice, VM_WORDS),
+        "gang": explanation_texts.gang_texts,
+        "keeper": schema_texts.keeper_text,
+        "inventory": schema_texts.inventory_text,
+        "quota": lambda quota: explanation_texts.quota_text(quota, VM_WORDS),
+        "sentence": _as_sentence,
+        "teardown": schema_texts.teardown_text,
+        "watchdog": schema_texts.watchdog_text,
         "part": lambda text: quote(str(text), safe=""),
         "pretty": _pretty,
         "ago": texts.ago_text,
         "disks": texts.disks_text,
         "size": texts.size_text,
-        "changes": changes_text,
+        "conditions": schema_texts.host_conditions,
     }
     return environment
+
+
+def _as_sentence(text: str) -> str:
+    """Return a text that begins like a sentence."""
+    return text[:1].upper() + text[1:]
+
+
+def _whole(text: str) -> str:
+    """Return a text as a whole sentence."""
+    return f"{_as_sentence(text)}."
 
 
 def _pretty(value: Any) -> str:  # noqa: ANN401 - whatever JSON can hold

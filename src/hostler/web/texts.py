@@ -1,14 +1,13 @@
-"""Amounts, ages and reasons as pages write them. Pure."""
+"""Amounts and ages as pages write them. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from hostler.control.vms.spec import DiskSpec
-from hostler.model import CPU, Failure, ReasonCount
+from hostler.model import CPU
 from hostler.model.resources import MEMORY, STORAGE, parse_resource
-from hostler.model.vocabulary import VM_WORDS, reason_text
 
 __all__ = [
     "ago_text",
@@ -16,9 +15,7 @@ __all__ = [
     "bytes_text",
     "cpu_text",
     "disks_text",
-    "failure_text",
     "percent_used",
-    "reasons_text",
     "size_text",
     "spec_amount_text",
     "time_text",
@@ -27,9 +24,6 @@ __all__ = [
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _SECOND = 1_000_000_000
 _AGES = ((86400, "d"), (3600, "h"), (60, "min"))
-_WITHOUT_AMOUNTS = frozenset(("no_device", "wrong_device_model"))
-_DEVICES = "devices"  # the filter whose amounts are thousandths of a device
-_SPREAD = "spread"
 
 
 def cpu_text(millis: int) -> str:
@@ -96,27 +90,3 @@ def disks_text(disks: Sequence[DiskSpec]) -> str:
 def time_text(at_ns: int) -> str:
     """Write a time as REST does, to the second."""
     return datetime.fromtimestamp(at_ns // _SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def reasons_text(counts: Iterable[ReasonCount]) -> str:
-    """Write the reasons of many hosts: ``7 insufficient cpu, 5 cordoned``."""
-    return ", ".join(f"{count.hosts:,} {reason_text(count.reason, VM_WORDS)}" for count in counts)
-
-
-def failure_text(failure: Failure) -> str:
-    """Return what one filter of one host lacks, with amounts if there are any."""
-    text = reason_text(failure.reason, VM_WORDS)
-    if failure.needed is None or failure.free is None or failure.reason.code in _WITHOUT_AMOUNTS:
-        return f"{text} (in the way: {', '.join(failure.by)})" if failure.by else text
-    if failure.reason.plugin == _SPREAD:
-        return f"{text}: it would be {failure.needed}"
-    # More may be promised of a host than it has: then nothing is free; a negative amount would confuse.
-    needed, free = _amount(failure, failure.needed), _amount(failure, max(failure.free, 0))
-    held = f", {_amount(failure, failure.held)} of it held for {', '.join(failure.by)}" if failure.held else ""
-    return f"{text}: needs {needed}, {free} free{held}"
-
-
-def _amount(failure: Failure, amount: int) -> str:
-    if failure.reason.plugin == _DEVICES:
-        return f"{amount / 1000:g}"
-    return amount_text(failure.reason.subject, amount)

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from hostler.model import CureChange, Explanation, HostVerdict
+from hostler.model import Explanation, HostVerdict
+from hostler.model.explanation_texts import failure_text, takers_text
 from hostler.model.vocabulary import VM_WORDS, reason_text
-from hostler.web.texts import failure_text
 
-__all__ = ["FittingHost", "HostVerdicts", "RejectionGroup", "changes_text", "explanation_of", "verdicts_of"]
+__all__ = ["FittingHost", "HostVerdicts", "RejectionGroup", "explanation_of", "verdicts_of"]
 
 _MOST_FITTING = 10
 _MOST_NEAR = 10
@@ -54,6 +54,11 @@ class HostVerdicts(msgspec.Struct, frozen=True):
     near: tuple[NearHost, ...]
     chosen: str = ""
     is_best: bool = True  # the chosen one, by the points of now
+
+    @property
+    def takers(self) -> str:
+        """Count the hosts that would take it, in words."""
+        return takers_text(self.fitting_count, self.count)
 
     @property
     def fitting_count(self) -> int:
@@ -97,18 +102,13 @@ def verdicts_of(found: Explanation | Sequence[HostVerdict], chosen: str = "") ->
     )
 
 
-def changes_text(changes: Sequence[CureChange]) -> str:
-    """Return the text of a cure."""
-    return ", and ".join(change.text for change in changes)
-
-
 def _fitting(verdict: HostVerdict, scorers: Sequence[str]) -> FittingHost:
     by_plugin = {score.plugin: score.weighted for score in verdict.scores}
     return FittingHost(verdict.host, _number(verdict.total), tuple(_number(by_plugin.get(name)) for name in scorers))
 
 
 def _near(verdict: HostVerdict) -> NearHost:
-    return NearHost(verdict.host, tuple(failure_text(failure) for failure in verdict.failures))
+    return NearHost(verdict.host, tuple(failure_text(failure, VM_WORDS) for failure in verdict.failures))
 
 
 def _number(value: int | float | None) -> str:

@@ -19,8 +19,8 @@ def test_what_reservations_keep_stands_beside_what_is_used(project):
         assert "RESERVED" in listed[0]
         assert ["cpu 1500m, memory 2Gi" in line for line in listed[1:]] == [False, True, False]
         lines = [line.split("  ")[-1] for line in hostler("host", "get", "node-2").lines]
-        assert f"cpu 500m by {project}/day" in lines
-        assert f"cpu 1, memory 2Gi by {project}/night" in lines
+        assert f"cpu 500m kept by reservation {project}/day" in lines
+        assert f"cpu 1, memory 2Gi kept by reservation {project}/night" in lines
     finally:
         hostler("reservation", "delete", "night", "--yes")
         hostler("reservation", "delete", "day", "--yes")

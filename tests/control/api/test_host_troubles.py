@@ -78,7 +78,7 @@ async def test_a_host_that_did_not_register_since_a_restore_says_so() -> None:
         assert (host["state"], host["registered"]) == ("ready", False)
         assert "not registered since the restore" in host["trouble"]
         words = await page(service, cookie)
-        assert "node-1 unregistered" in words
+        assert "node-1 ready not registered" in words
         assert "not registered since the restore" in words
         again = msgspec.structs.replace(REGISTER, agent="agent-2")
         await send(service, me.credential, REGISTER_PATH, again)

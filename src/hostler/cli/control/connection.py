@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from hostler.control.client import Client
 
 __all__ = [
-    "NO_HOSTS",
     "CommandTarget",
     "complete_context",
     "complete_from_server",
@@ -47,8 +46,6 @@ def require_extra(extra: str, command: str) -> Iterator[None]:
             f"'hostler {command}' needs the package {error.name}", hint=f"pip install 'hostler[{extra}]'"
         ) from None
 
-
-NO_HOSTS = "there are no hosts yet: 'hostler token create' creates a token with which one can join"
 
 _COMMANDS = ("vm", "host", "token", "project", "quota", "reservation", "gang", "key")
 _HINTS = {  # by the word of a refusal's cause

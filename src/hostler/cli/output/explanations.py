@@ -5,17 +5,27 @@ Used by ``explain`` and by ``kube candidates``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Self
 
 import msgspec
 
-from hostler.cli.output.decision_texts import failure_text, number_text, plural, reasons_text
+from hostler.cli.output.decision_texts import number_text, plural
 from hostler.cli.output.terminal import Column, print_table, printable, say
-from hostler.model import EvictionAdvice, Explanation, GangAdvice, HostVerdict
-from hostler.model.notes import EVICTS_NOBODY
+from hostler.model import Explanation, GangAdvice, HostVerdict
+from hostler.model.explanation_texts import (
+    eviction_texts,
+    failure_text,
+    gang_line,
+    gang_texts,
+    is_blocked,
+    quota_text,
+    reasons_text,
+    victims_text,
+)
 from hostler.model.plain_data import explanation_as_data
 from hostler.model.policies import TieKey
+from hostler.model.vocabulary import ENGINE_WORDS, Vocabulary
 from hostler.queries import GuestExplanation
 
 __all__ = [
@@ -47,7 +57,7 @@ class ShownExplanation(GuestExplanation, frozen=True, kw_only=True):
 
     said: str = ""  # what the pod's own scheduler wrote, if that is something else
     is_of_files: bool = False  # 'hostler place' could do it
-    owner: str = "tenant"  # what those are called there whose quotas count
+    words: Vocabulary = ENGINE_WORDS  # of its front
     now: str = ""  # how a VM is, in words that go on after its name, if more is known than that it runs
     hint: str = ""  # what can be done about that
     made_way: str = ""  # of a VM that waits since it was stopped for another: why
@@ -95,11 +105,13 @@ def print_fitting(verdicts: list[HostVerdict], chosen: str, limit: int | None) -
     _print_rest(len(verdicts), limit)
 
 
-def print_rejecting(verdicts: list[HostVerdict], limit: int | None) -> None:
+def print_rejecting(verdicts: list[HostVerdict], limit: int | None, words: Vocabulary = ENGINE_WORDS) -> None:
     """Write a table of the hosts that do not fit, with all reasons."""
     say()
     columns: list[Column] = [("HOST THAT DOES NOT FIT", "left"), ("WHY", "left")]
-    print_table(columns, [[v.host, "; ".join(map(failure_text, v.failures))] for v in verdicts[:limit]])
+    print_table(
+        columns, [[v.host, "; ".join(failure_text(one, words) for one in v.failures)] for v in verdicts[:limit]]
+    )
     _print_rest(len(verdicts), limit)
 
 
@@ -108,70 +120,33 @@ def _print_rest(count: int, limit: int | None) -> None:
         say(f"… and {count - limit:,} more; -o wide shows all")
 
 
-def print_more(explanation: Explanation, *, is_wide: bool, is_of_files: bool = True, owner: str = "tenant") -> None:
-    """Print what is there of all this, each part after an empty line; ``owner`` is the word for whose quotas count."""
+def print_more(
+    explanation: Explanation, *, is_wide: bool, is_of_files: bool = True, words: Vocabulary = ENGINE_WORDS
+) -> None:
+    """Print what is there of all this, each part after an empty line."""
     limit = None if is_wide else SHOWN
     if explanation.quota:
         say()
-        say(printable(f"Its {owner}'s quota has no room for it: {explanation.quota}."))
+        say(printable(quota_text(explanation.quota, words)))
     if explanation.gang is not None:
         say()
-        _print_gang(explanation.gang, limit)
+        _print_gang(explanation.gang, limit, words)
     if explanation.eviction is not None:
         say()
-        for line in _eviction_lines(explanation.eviction, limit, is_of_files=is_of_files, owner=owner):
+        for line in eviction_texts(explanation.eviction, words, limit):
             say(printable(line))
+        if is_of_files and explanation.eviction.host and not is_blocked(explanation.eviction):
+            say("'hostler place --preempt' does it.")  # the flag turns evictions on for policies that have none, too
 
 
-def victims_text(advice: EvictionAdvice, limit: int | None = SHOWN) -> str:
-    """Name the guests that would be evicted, at most the first few."""
-    victims = ", ".join(advice.victims[:limit])
-    if limit is not None and len(advice.victims) > limit:
-        victims += f" and {len(advice.victims) - limit:,} more"
-    return victims
-
-
-def _eviction_lines(advice: EvictionAdvice, limit: int | None, *, is_of_files: bool, owner: str) -> Iterator[str]:
-    whom = f" for the gang {advice.gang}" if advice.gang else ""
-    if not advice.host:
-        yield f"No eviction by priority helps{whom}: {advice.why_not}."
-        return
-    victims = victims_text(advice, limit)
-    if advice.tenant:
-        yield (
-            f"Room could be reclaimed{whom} on {advice.host} by evicting {victims} "
-            f"of {owner} {advice.tenant}, which has more than it is guaranteed."
-        )
-    else:
-        cost = f"highest priority {advice.highest_priority}"
-        if advice.broken_budgets:
-            cost += f", {plural(advice.broken_budgets, 'disruption budget')} broken"
-        yield f"Room could be made{whom} on {advice.host} by evicting {victims} ({cost})."
-    if advice.hosts > 1 and not advice.gang:
-        yield f"It is the cheapest of {plural(advice.hosts, 'host')} where evictions help."
-    if advice.why_not and {one.code for one in advice.obstacles} != {EVICTS_NOBODY}:
-        yield f"It is not done: {advice.why_not}."
-    elif is_of_files:  # the flag turns evictions on for policies that have none, too
-        yield "'hostler place --preempt' does it."
-
-
-def gang_line(advice: GangAdvice) -> str:
-    """Say how a gang stands."""
-    where = f" in the domain {advice.domain}" if advice.domain else ""
-    need = f", of at least {advice.min_count}" if advice.min_count else ""
-    fit = f"; {advice.would_place} would fit now{where}" if advice.members else ""
-    return f"Its gang {advice.gang}: {advice.placed} placed{need}{fit}."
-
-
-def _print_gang(advice: GangAdvice, limit: int | None) -> None:
-    say(printable(gang_line(advice)))
-    if advice.binding:
-        say(printable(f"What stops it: {advice.binding}."))
+def _print_gang(advice: GangAdvice, limit: int | None, words: Vocabulary) -> None:
+    for line in gang_texts(advice):
+        say(printable(line))
     if not advice.members:
         return
     columns: list[Column] = [("MEMBER", "left"), ("WOULD GO TO", "left"), ("WHY NOT", "left")]
     shown = advice.members[:limit]
-    print_table(columns, [[one.guest, one.host or "-", reasons_text(one.reasons)] for one in shown])
+    print_table(columns, [[one.guest, one.host or "-", reasons_text(one.reasons, words)] for one in shown])
     if len(shown) < len(advice.members):
         say(f"… and {len(advice.members) - len(shown):,} more; -o wide shows all")
 

@@ -11,8 +11,8 @@ from hostler.control.vms.orders import is_of_a_backup
 from hostler.control.vms.state import Vm, state_of
 
 __all__ = [
-    "BEHIND_OTHERS", "advice", "describe_gang_search", "describe_incomplete_gang", "describe_status",
-    "force_command", "is_search_reason", "waits_for_hosts",
+    "BEHIND_OTHERS", "advice", "describe_bring_back", "describe_gang_search", "describe_incomplete_gang",
+    "describe_status", "describe_with_reason", "force_command", "is_search_reason", "waits_for_hosts",
 ]  # fmt: skip
 
 _THERE = {
@@ -46,6 +46,19 @@ def describe_status(vm: Vm) -> str:
     """Say how a VM is, to be read after its name; of one that made way for another and has no room since, also why."""
     text = _standing(vm)
     return f"{text}; it was stopped because {vm.made_way}" if vm.made_way and state_of(vm) in _AFTER_WAY else text
+
+
+def describe_with_reason(vm: Vm, why: str) -> str:
+    """Say how a VM is, and why it waits; REST's ``why`` of a VM on a silent host repeats its status."""
+    status = describe_status(vm)
+    if not why or state_of(vm) == "unknown" or why in status:
+        return status
+    return f"{status}{'; ' if ': ' in status else ': '}{why}"
+
+
+def describe_bring_back(host: str) -> str:
+    """Say what ends the silence of a host if nothing more is known."""
+    return f"bring {host} back"
 
 
 def _standing(vm: Vm) -> str:
@@ -110,7 +123,7 @@ def advice(vm: Vm, mend: str = "", missing: Sequence[str] = ()) -> str:
         return "start the agents of all hosts; 'hostler host list' shows which have not registered since the restore"
     if state == "unknown":
         dead = f"if it is dead, switch it off, then 'hostler host confirm-dead {home.name}'"
-        return f"{mend or f'bring {home.name} back'}; {dead}"
+        return f"{mend or describe_bring_back(home.name)}; {dead}"
     if vm.trouble is None:
         return ""
     again = _AGAIN.get(vm.power, "").format(name=name) if state == "failed" else ""

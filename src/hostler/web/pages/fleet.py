@@ -15,7 +15,7 @@ from hostler.control.services.tenancy import keys
 from hostler.control.services.vms.gangs import with_stopped_members
 from hostler.control.services.vms.lost_vms import find_missing
 from hostler.control.services.vms.stalled_vms import list_hindered
-from hostler.control.services.vms.vm_views import Gathers, show_vm, undecided_reason
+from hostler.control.services.vms.vm_views import NO_LEADER, Gathers, show_vm, undecided_reason
 from hostler.control.store import Connection
 from hostler.control.store.history import lease
 from hostler.control.store.history.lease import LeaderLease
@@ -88,6 +88,7 @@ async def show(visit: PageRequest) -> Response:
         seq=visit.context.books.seq,
         looked=found.looked,
         undecided=undecided_reason(found.lease),
+        no_leader=NO_LEADER,
         resources=RESOURCES,
         by=by,
         sort="use" if sort == "use" else "",

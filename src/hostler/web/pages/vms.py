@@ -21,6 +21,7 @@ from hostler.control.store import Connection
 from hostler.control.store.errors import NotFoundError
 from hostler.control.store.rows import vms
 from hostler.control.vms import state as pure
+from hostler.control.vms.status_texts import describe_bring_back, describe_with_reason
 from hostler.errors import HostlerError
 from hostler.web.jinja_environment import with_query
 from hostler.web.lists import STATES, EventPage, VmListFilter, VmListPage, list_events_before, list_vms, project_names
@@ -144,6 +145,7 @@ async def show_one(visit: PageRequest) -> Response:
         with_subject=False,
         sees_hosts=visit.may("host.read"),
         remedy=remedy,
+        status_text=describe_with_reason(found.vm, found.shown.why),
     )
 
 
@@ -153,14 +155,14 @@ def _remedy_for(vm: pure.Vm, unavailable: UnavailableHosts, visit: PageRequest) 
         return None
     host = vm.home.name
     causes = unavailable.get(host, ()) if visit.may("host.read") else ()
-    bring_back = next((cause.cure.format(host=host) for cause in causes), f"bring {host} back")
+    bring_back = next((cause.cure.format(host=host) for cause in causes), describe_bring_back(host))
     if not vm.spec.is_movable:
         outcome = "Its local disk is then lost."
     elif vm.spec.when_lost == "restart":
         outcome = "The VM then starts on another host."
     else:
         outcome = "The VM is then stopped, and can be started on another host."
-    return Remedy(host, bring_back[0].upper() + bring_back[1:], outcome, visit.may("host.admin"))
+    return Remedy(host, bring_back, outcome, visit.may("host.admin"))
 
 
 def _parts(identity: str, sees_events: bool) -> list[str]:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from hostler.cli.control.connection import NO_HOSTS, CommandTarget, complete_host, fleet_target_options
+from hostler.cli.control.connection import CommandTarget, complete_host, fleet_target_options
 from hostler.cli.control.output import Field, age, amounts_text, do_in_turn, labels_text, output, show_list, show_one
 from hostler.cli.options import examples
 from hostler.cli.output.decision_texts import readable_amount
 from hostler.cli.output.terminal import note, print_data, printable, say
 from hostler.model.resources import add_amounts, parse_amounts
-from hostler.model.vocabulary import plural
 
 if TYPE_CHECKING:
     from hostler.config.fleet.file_terms import TaintEntry
@@ -45,11 +44,10 @@ _ACCELERATIONS = {"kvm": "KVM", "tcg": "VMs are emulated in software, which is s
 
 
 def host_state(host: Host) -> str:
-    """Return the state of a host with its marks."""
-    is_missed = host.state == "ready" and not host.registered
-    known = (("not registered", is_missed), ("draining", host.draining), ("cordoned", host.cordoned))
-    marks = [word for word, is_so in known if is_so]
-    return ", ".join([host.state, *marks[:1]])
+    """Return the state of a host with its mark: ``ready, draining``."""
+    from hostler.control.schemas import texts
+
+    return texts.host_state(host)
 
 
 def taint_text(taint: TaintEntry) -> str:
@@ -91,7 +89,9 @@ def _reserved_text(host: Host) -> str:
 
 def _reserved_by(host: Host) -> str:
     """Return the room of each reservation on a host."""
-    return "\n".join(f"{amounts_text(one.amounts)} by {one.reservation}" for one in host.reserved)
+    from hostler.control.schemas.texts import keeper_text
+
+    return "\n".join(f"{amounts_text(one.amounts)} {keeper_text(one)}" for one in host.reserved)
 
 
 def _of(resource: str, key: str) -> Field[Host]:
@@ -101,6 +101,14 @@ def _of(resource: str, key: str) -> Field[Host]:
         return readable_amount("cpu" if key == "cpu_millis" else "memory", getattr(use, key))
 
     return Field(resource, lambda host: f"{text(host.used)}/{text(host.may_give)}", "right")
+
+
+def _teardown(host: Host) -> str:
+    """Return the VMs that a host keeps, with the command that lets it remove them."""
+    from hostler.control.schemas.texts import teardown_text
+
+    text = teardown_text(host)
+    return f"{text}: 'hostler host allow-teardown {host.name} {host.refused_teardown}'" if text else ""
 
 
 def _driver(host: Host) -> str:
@@ -128,6 +136,8 @@ def _fields() -> list[Field[Host]]:
 
 
 def _details() -> list[Field[Host]]:
+    from hostler.control.schemas.texts import inventory_text, watchdog_text
+
     return [
         Field("Name", lambda host: host.name),
         Field("Id", lambda host: host.id),
@@ -149,12 +159,10 @@ def _details() -> list[Field[Host]]:
         Field("Kept back", lambda host: amounts_text(host.reserve) if host.reserve else ""),
         Field("Unknown VMs", lambda host: ", ".join(host.unknown_vms)),
         Field("They take", _unknown_use),
-        Field("Keeps", lambda host: f"{plural(host.refused_teardown, 'VM')} until 'hostler host allow-teardown'"
-              if host.refused_teardown else ""),
+        Field("Keeps", _teardown),
         Field("Cannot leave", lambda host: "\n".join(f"{one.full_name}: {one.why}" for one in host.stuck)),
-        Field("Watchdog", lambda host: f"works, stops up to {plural(host.watched_vms, 'VM')} in time" if host.watched
-              else "none seen"),
-        Field("Inventory", lambda host: "" if host.inventory_known else "not known yet: it counts as full"),
+        Field("Watchdog", watchdog_text),
+        Field("Inventory", inventory_text),
     ]  # fmt: skip
 
 
@@ -178,6 +186,7 @@ def _as_detail(field: Field[Host]) -> Field[Host]:
 def list_(target: CommandTarget, state: str | None, output: str) -> None:
     """List the hosts with their use and size."""
     from hostler.control.access.names import by_number
+    from hostler.control.schemas.texts import NO_HOSTS
 
     with target.open() as client:
         found = sorted(client.hosts.list(state=state or ""), key=lambda host: by_number(host.name))

@@ -48,9 +48,9 @@ def _where(vm: Vm) -> str:
 
 
 def _conditions(vm: Vm) -> str:
-    lines = [f"{one.type}: {'yes' if one.status else 'no'}{f' ({text})' if (text := one.message or one.reason) else ''}"
-             for one in vm.conditions]  # fmt: skip
-    return "\n".join(lines)
+    from hostler.control.schemas.texts import condition_text
+
+    return "\n".join(f"{one.type}: {condition_text(one)}" for one in vm.conditions)
 
 
 FIELDS: list[Field[Vm]] = [

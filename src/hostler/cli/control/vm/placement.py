@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from hostler.cli.control.connection import NO_HOSTS, CommandTarget, complete_vm, target_options
+from hostler.cli.control.connection import CommandTarget, complete_vm, target_options
 from hostler.cli.control.output import Field, age, output, show_list
 from hostler.cli.control.resource_commands import all_projects_option, list_in_project
 from hostler.cli.control.vm.create import FILES, spec_options, spec_words
 from hostler.cli.options import examples
 from hostler.cli.output.terminal import Column, note, print_data, print_table, printable, say
-from hostler.model.vocabulary import plural
+from hostler.model.explanation_texts import takers_text
+from hostler.model.vocabulary import VM_WORDS, plural
 
 if TYPE_CHECKING:
     from hostler.cli.output.explanations import ShownExplanation
@@ -89,7 +90,7 @@ def _with_offline_parts(vm: Vm, data: dict[str, Any]) -> ShownExplanation:
         guest=guest,
         explanation=explanation,
         was_bound=bool(decision.host),
-        owner="project",
+        words=VM_WORDS,
         now="" if data.get("state") == "running" else data.get("now", ""),
         hint=data.get("hint", ""),
         made_way=data.get("made_way", ""),
@@ -125,10 +126,12 @@ def queue(target: CommandTarget, all_projects: bool, output: str) -> None:
         Field("TRIED", lambda one: age(one.tried_at), "right"),
         Field("WHY", lambda one: one.why),
     ]
+    from hostler.control.schemas.texts import NO_VM_WAITS
+
     with target.open() as client:
         project = "" if all_projects else client.target.project
         found = list_in_project(client, project, client.vms.queue(project=project))
-        show_list(found, fields, output, nothing="no VM waits")
+        show_list(found, fields, output, nothing=NO_VM_WAITS)
     if found and output in ("table", "wide"):
         note("WHY is of the last try; 'hostler vm explain NAME' looks at the hosts as they are now")
 
@@ -279,6 +282,8 @@ def _print_candidates(found: Candidates, *, is_wide: bool) -> None:
         from hostler.cli.output.explanations import SHOWN, print_fitting, print_rejecting
     fitting = [verdict for verdict in found.hosts if verdict.fits]
     refusing = [verdict for verdict in found.hosts if not verdict.fits]
+    from hostler.control.schemas.texts import NO_HOSTS
+
     say(printable(f"{_would(found, len(fitting)) if found.hosts else NO_HOSTS}."))
     if found.evictions:
         names = ", ".join(map(_victim, found.evictions))
@@ -286,12 +291,12 @@ def _print_candidates(found: Candidates, *, is_wide: bool) -> None:
     if fitting:
         print_fitting(fitting, found.chosen or "", None if is_wide else SHOWN)
     if refusing:
-        print_rejecting(refusing, None if is_wide else SHOWN)
+        print_rejecting(refusing, None if is_wide else SHOWN, VM_WORDS)
 
 
 def _would(found: Candidates, fitting: int) -> str:
     """Describe how many hosts would take a VM, and where it would be placed or why nowhere."""
-    takers = f"{fitting:,} of {plural(len(found.hosts), 'host')} would take it"
+    takers = takers_text(fitting, len(found.hosts))
     if found.chosen:
         return f"{takers}; it would go to {found.chosen}"
     if fitting:
