@@ -19,7 +19,7 @@ from hostler.control.api.requests.meters import METRICS as CONTROL_METRICS
 from hostler.engine import BUILT_IN, DEFAULT_POLICY, ENTRY_POINT_GROUP, Registry
 from hostler.engine.policy.registry import KERNEL_FILTERS, REASONS
 from hostler.kube.configuration import SchedulerFile
-from hostler.kube.load.file import LoadFile
+from hostler.kube.load.settings import LoadFile
 from hostler.kube.scheduler.meters import METRICS as SCHEDULER_METRICS
 from hostler.model.notes import NOTE_TEXTS, OBSTACLE_TEXTS
 from hostler.model.reasons import Wake

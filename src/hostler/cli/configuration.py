@@ -134,7 +134,7 @@ def schema() -> None:
     """Print the JSON schema of all our files, for editors that check while you type."""
     from hostler.config import json_schema
     from hostler.kube.configuration import SchedulerFile
-    from hostler.kube.load.file import LoadFile
+    from hostler.kube.load.settings import LoadFile
     from hostler.sim.scenarios.file import ScenarioFile
     from hostler.sim.sweeps.grids import SweepFile
 

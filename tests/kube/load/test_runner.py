@@ -9,9 +9,8 @@ import pytest
 
 from hostler.errors import HostlerError
 from hostler.kube.api.client import KubeClient
-from hostler.kube.load.cleanup import clean
 from hostler.kube.load.objects import LABEL
-from hostler.kube.load.runner import LoadRunner
+from hostler.kube.load.runner import LoadRunner, clean
 from hostler.kube.load.settings import Churn, Gangs, LoadSettings, Nodes, Pods
 from hostler.kube.memory import ApiServer
 from hostler.kube.memory.virtual_time import run_simulation

@@ -14,7 +14,7 @@ from hostler.errors import InputError
 
 if TYPE_CHECKING:
     from hostler.cli.kernels import Kernels
-    from hostler.kube.live.lookup import ClusterListing
+    from hostler.kube.live.listings import ClusterListing
     from hostler.kube.settings import SchedulerSettings
     from hostler.model import Event, Guest
     from hostler.queries import Fit

@@ -20,10 +20,10 @@ from hostler.kube.api.access import Access, read_access
 from hostler.kube.api.client import KubeClient
 from hostler.kube.api.failures import ApiError
 from hostler.kube.api.resources import PODS
-from hostler.kube.live.lookup import ask_cluster, find_pod, pod_named, pod_not_found, scheduler_message
+from hostler.kube.live.answers import member_message
+from hostler.kube.live.listings import ask_cluster, find_pod, pod_named, pod_not_found, scheduler_message
 from hostler.kube.live.past_pods import GONE, LEAVING, PastPod, find_past_pod
 from hostler.kube.live.via import ask_scheduler
-from hostler.kube.live.wait_reasons import member_message
 from hostler.manifests import Pod, pod_requests, pod_to_guest
 from hostler.model import Decision, Explanation, Guest, GuestSpec
 from hostler.model.vocabulary import plural

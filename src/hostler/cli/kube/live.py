@@ -15,7 +15,7 @@ from hostler.cli.output.terminal import note
 from hostler.errors import InputError
 
 if TYPE_CHECKING:
-    from hostler.kube.live.lookup import ClusterListing
+    from hostler.kube.live.listings import ClusterListing
     from hostler.kube.live.snapshot import ClusterSnapshot
     from hostler.kube.settings import SchedulerSettings
     from hostler.model import Event
@@ -39,7 +39,7 @@ def see(kubeconfig: Path | None, context: str) -> ClusterListing:
     """List everything that a scheduler watches."""
     with needs_kube():
         from hostler.kube.api.access import read_access
-        from hostler.kube.live.lookup import list_cluster
+        from hostler.kube.live.listings import list_cluster
 
     return asyncio.run(list_cluster(read_access(kubeconfig, context)))
 
@@ -49,11 +49,10 @@ def view_pod(
 ) -> tuple[ClusterSnapshot, str]:
     """Make a snapshot in which a pod is one of ours, and note if it is not; return it and the pod's uid."""
     from hostler.cli.inputs.plugins import registry_for
-    from hostler.kube.live.answers import notes_on
-    from hostler.kube.live.lookup import find_pod
+    from hostler.kube.live.answers import not_offered, notes_on
+    from hostler.kube.live.listings import find_pod
     from hostler.kube.live.past_pods import not_placed_any_more
     from hostler.kube.live.snapshot import as_ours, open_snapshot
-    from hostler.kube.live.wait_reasons import not_offered
 
     pod = find_pod(seen, wanted, namespace)
     uid, registry = pod.metadata.uid, registry_for(settings.policies)

@@ -135,7 +135,7 @@ def _line(runner: LoadRunner, load: LoadSettings) -> str:
 
 
 async def _clean(client: KubeClient, load: LoadSettings) -> None:
-    from hostler.kube.load.cleanup import clean
+    from hostler.kube.load.runner import clean
 
     try:
         counts = await clean(client, load.name, Random(os.urandom(8)))

@@ -178,10 +178,10 @@ def candidates(
             (where, explanation), said = _ask_candidates(via, pod, namespace, kubeconfig, context), ""
         else:
             from hostler.cli.kube.live import live_settings, see, view_pod
-            from hostler.kube.live.wait_reasons import waiting_message
+            from hostler.kube.live.answers import waiting_message
 
             with needs_kube():
-                from hostler.kube.live.lookup import find_pod, scheduler_message
+                from hostler.kube.live.listings import find_pod, scheduler_message
 
             settings = live_settings(config, policy)
             seen = see(kubeconfig, context)

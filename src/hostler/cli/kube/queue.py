@@ -68,8 +68,7 @@ async def _from_api(access: Access, settings: SchedulerSettings, namespace: str)
     from hostler.kube.api.resources import PODS
     from hostler.kube.facts.views import created_at, has_ended, scheduler_of, view_of
     from hostler.kube.live.answers import queue_row
-    from hostler.kube.live.listings import missing_right
-    from hostler.kube.live.lookup import UNSCHEDULABLE
+    from hostler.kube.live.listings import UNSCHEDULABLE, missing_right
     from hostler.kube.scheduler.messages import is_gathering
 
     client = KubeClient(AiohttpTransport(access, max_connections=4), user_agent="hostler-cli")

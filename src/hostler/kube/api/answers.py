@@ -1,7 +1,7 @@
 """Parse HTTP/1.1 responses of an API server to writes; pure.
 
 They are small and arrive whole, so the usual case is two searches and a slice. Headers are parsed only on demand. Used
-by ``connections``.
+by ``http``.
 
 ``LineSplitter`` cuts a stream of bytes into lines, wherever its pieces end. A piece mostly holds whole lines, so the
 common case is one split. A line made of many pieces, such as an object with a megabyte of annotations, is joined once

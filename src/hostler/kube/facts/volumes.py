@@ -1,4 +1,4 @@
-"""Where a pod can run because of its volumes.
+"""Claims, volumes and storage classes of a live cluster, and where a pod can run because of them.
 
 A bound claim ties its pod to where the volume is. A claim that waits for its first consumer is bound by ``Prepare``
 when the pod has a place. Other claims must be bound before. A missing object makes the pod unschedulable, with a reason
@@ -10,21 +10,25 @@ two pods that request one ReadWriteOncePod volume the first keeps the others out
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TypeVar
 
 import msgspec
 
 from hostler.errors import InputError
 from hostler.kube.facts.index import ClaimKey, claims_of
 from hostler.kube.facts.problems import CONVERSION_ERRORS, text_of
-from hostler.kube.facts.volume_store import VolumeStore, class_of, is_bound
 from hostler.kube.facts.volume_terms import both, either, serves, topology_terms, volume_terms, zone_terms
 from hostler.manifests.objects.core import Pod
 from hostler.manifests.objects.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from hostler.model import Expression, Term
 
-__all__ = ["ATTACHABLE", "UNBOUND", "Needs", "Volumes"]
+__all__ = ["ATTACHABLE", "UNBOUND", "Needs", "VolumeStore", "Volumes", "class_of", "is_bound"]
 
+Key = TypeVar("Key", bound=Hashable)
+
+_BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+_OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
 ATTACHABLE = "attachable-volumes-csi-"  # and the driver: the resource that limits volumes on a node
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 IN_USE = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
@@ -33,6 +37,88 @@ _ONCE_POD = "ReadWriteOncePod"
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _NAME_FIELD = "metadata.name"
+
+
+def is_bound(claim: PersistentVolumeClaim) -> bool:
+    """Return whether a claim is bound to its volume; one that only names a volume is not bound yet."""
+    return bool(claim.spec.volume_name) and _BIND_COMPLETED in claim.metadata.annotations
+
+
+def class_of(claim: PersistentVolumeClaim) -> str:
+    """Return the storage class that a claim names, or an empty string."""
+    return claim.metadata.annotations.get(_OLD_CLASS) or claim.spec.storage_class_name or ""
+
+
+def _is_free(volume: PersistentVolume) -> bool:
+    """Return whether a volume is unbound; it may be reserved for a certain claim."""
+    claimed = volume.spec.claim_ref
+    is_taken = claimed is not None and bool(claimed.uid)
+    return not is_taken and volume.status.phase in ("", "Available") and volume.metadata.deletion_timestamp is None
+
+
+class VolumeStore:
+    """The known objects, by name."""
+
+    def __init__(self) -> None:
+        self.claims: dict[ClaimKey, PersistentVolumeClaim] = {}
+        self.volumes: dict[str, PersistentVolume] = {}
+        self.classes: dict[str, StorageClass] = {}
+        self._unbound: dict[str, dict[ClaimKey, None]] = {}  # by class
+        self._claims_of: dict[str, dict[ClaimKey, None]] = {}  # by volume
+        self._free: dict[str, dict[str, None]] = {}  # volumes by class
+
+    def put_claim(self, key: ClaimKey, new: PersistentVolumeClaim | None) -> tuple[ClaimKey, ...]:
+        """Store or delete a claim; return the affected claims."""
+        old = self.claims.pop(key, None)
+        if old is not None:
+            _drop(self._unbound, class_of(old), key)
+            _drop(self._claims_of, old.spec.volume_name, key)
+        if new is not None:
+            self.claims[key] = new
+            if new.spec.volume_name:
+                self._claims_of.setdefault(new.spec.volume_name, {})[key] = None
+            if not is_bound(new):
+                self._unbound.setdefault(class_of(new), {})[key] = None
+        return () if old == new else (key,)
+
+    def put_volume(self, name: str, new: PersistentVolume | None) -> tuple[ClaimKey, ...]:
+        """Store or delete a volume; return the affected claims."""
+        old = self.volumes.pop(name, None)
+        concerned = dict.fromkeys(self._claims_of.get(name, ()))
+        for volume in (old, new):
+            if volume is None:
+                continue
+            named, claimed = volume.spec.storage_class_name, volume.spec.claim_ref
+            if claimed is not None and (claimed.namespace, claimed.name) in self.claims:
+                concerned[claimed.namespace, claimed.name] = None
+            if _is_free(volume):  # only claims that still need a volume may get it
+                concerned |= self._unbound.get(named, {})
+        if old is not None:
+            _drop(self._free, old.spec.storage_class_name, name)
+        if new is not None:
+            self.volumes[name] = new
+            if _is_free(new):
+                self._free.setdefault(new.spec.storage_class_name, {})[name] = None
+        return tuple(concerned)
+
+    def put_class(self, name: str, new: StorageClass | None) -> tuple[ClaimKey, ...]:
+        """Store or delete a class; return the affected claims."""
+        old = self.classes.pop(name, None)
+        if new is not None:
+            self.classes[name] = new
+        return () if old == new else tuple(self._unbound.get(name, ()))
+
+    def free_volumes(self, named: str) -> Iterable[PersistentVolume]:
+        """Return the unbound volumes of a class."""
+        return (self.volumes[name] for name in self._free.get(named, ()))
+
+
+def _drop(index: dict[str, dict[Key, None]], at: str, key: Key) -> None:
+    found = index.get(at)
+    if found is not None:
+        found.pop(key, None)
+        if not found:
+            del index[at]
 
 
 class Needs(msgspec.Struct, frozen=True):

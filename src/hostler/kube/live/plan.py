@@ -12,9 +12,9 @@ from hostler.engine import Engine
 from hostler.errors import InputError
 from hostler.kube.api.store import ObjectUpdate
 from hostler.kube.facts.watched_cluster import WatchedCluster
+from hostler.kube.live.answers import waiting_messages
 from hostler.kube.live.planned_objects import PREFIX, PlannedObjects
 from hostler.kube.live.snapshot import apply_all
-from hostler.kube.live.wait_reasons import waiting_messages
 from hostler.model import PolicyChanged
 from hostler.queries import BudgetCount, TriedEviction, try_to_the_end, with_preemption
 

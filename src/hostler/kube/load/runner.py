@@ -1,4 +1,4 @@
-"""Create the objects of a load at its rates, with a bounded number of calls in flight.
+"""Create the objects of a load at its rates, with a bounded number of calls in flight, and delete them again.
 
 A call that the server throttles (429, 503) waits and keeps its slot meanwhile, so the whole load slows down. Names are
 fixed, so a call whose response was lost is simply repeated. If the server rejects a call permanently, the load ends:
@@ -18,19 +18,19 @@ from typing import Any
 import msgspec
 
 from hostler.errors import HostlerError
-from hostler.kube.api.client import KubeClient
+from hostler.kube.api.client import KubeClient, UndecodableObject
 from hostler.kube.api.failures import ApiError, is_worth_retrying
-from hostler.kube.api.resources import CRD_POD_GROUPS, NODES, POD_GROUPS, PODS, Resource
-from hostler.kube.load.objects import churn_pod, gang_pod, node, pod, pod_group
+from hostler.kube.api.resources import CRD_POD_GROUPS, NODES, POD_GROUPS, PODS, Object, Resource
+from hostler.kube.load.objects import LABEL, churn_pod, gang_pod, node, pod, pod_group
 from hostler.kube.load.settings import LoadSettings
 from hostler.runtime.backoff import BackoffRules, retry_call
 
-__all__ = ["MOST_IN_FLIGHT", "LoadCounts", "LoadRunner"]
+__all__ = ["MOST_IN_FLIGHT", "LoadCounts", "LoadRunner", "clean"]
 
 MOST_IN_FLIGHT = 32
 _PATIENCE = BackoffRules(first_s=0.2, limit_s=10.0)
 
-Object = dict[str, Any]
+_ORDER: tuple[Resource[Any], ...] = (PODS, POD_GROUPS, CRD_POD_GROUPS, NODES)
 
 
 class LoadCounts(msgspec.Struct):
@@ -123,7 +123,7 @@ class LoadRunner:
                 return
             number += 1
 
-    async def _come(self, content: Object) -> None:
+    async def _come(self, content: dict[str, Any]) -> None:
         """Create a pod of the churn, and delete it when its lifetime is over."""
         await self._make(PODS, content, "churned")
         name = content["metadata"]["name"]
@@ -172,7 +172,7 @@ class LoadRunner:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _make(self, resource: Resource[Any], content: Object, count: str) -> None:
+    async def _make(self, resource: Resource[Any], content: dict[str, Any], count: str) -> None:
         try:
             await self._call(lambda: self._client.create(resource, self._load.namespace, content))
         except ApiError as error:
@@ -260,3 +260,54 @@ class LoadPace:
         if wait_s > 0:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), wait_s)
+
+
+async def clean(client: KubeClient, name: str, random: random.Random) -> dict[str, int]:
+    """Delete all objects with the label of a load in all namespaces; return the number of each kind."""
+    counts: dict[str, int] = {}
+    for resource in _ORDER:
+        deleted = await _clean_kind(client, resource, name, random)
+        counts[resource.plural] = counts.get(resource.plural, 0) + deleted
+    return counts
+
+
+async def _clean_kind(client: KubeClient, resource: Resource[Any], name: str, random: random.Random) -> int:
+    try:
+        listing = await retry_call(
+            lambda: client.list(resource, labels=f"{LABEL}={name}"), _PATIENCE, random, is_worth=is_worth_retrying
+        )
+    except ApiError as error:
+        if error.is_gone:  # this server has no such API
+            return 0
+        raise
+    places = asyncio.Semaphore(MOST_IN_FLIGHT)
+    grace_s = 0 if resource is PODS else None
+
+    async def remove(namespace: str, one: str) -> bool:
+        async with places:
+            try:
+                await retry_call(
+                    lambda: client.delete(resource, namespace, one, grace_s=grace_s),
+                    _PATIENCE,
+                    random,
+                    is_worth=is_worth_retrying,
+                )
+            except ApiError as error:
+                if not error.is_gone:
+                    raise
+                return False
+            return True
+
+    tasks = [asyncio.ensure_future(remove(*_key(item))) for item in listing.items]
+    try:
+        return sum(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _key(item: Object | UndecodableObject) -> tuple[str, str]:
+    """Return namespace and name, also of an object that could not be read further."""
+    found = item if isinstance(item, UndecodableObject) else item.metadata
+    return found.namespace, found.name

@@ -26,12 +26,11 @@ import yaml
 from hostler.config import write_yaml
 from hostler.errors import InputError, UnavailableError
 from hostler.kube.local import processes
-from hostler.kube.local.access import grant_access, wait_for_account
 from hostler.kube.local.binaries import Binary, find_binaries
 from hostler.kube.local.credentials import kubeconfig_path, make_credentials, token_of, write_kubeconfigs
 from hostler.kube.local.locks import hold_lock
 from hostler.kube.local.nodes import create_nodes, wait_until_usable
-from hostler.kube.local.setup import Api
+from hostler.kube.local.setup import Api, grant_access, wait_for_account
 from hostler.kube.local.state import (
     ALWAYS,
     DEFAULT_NAME,

@@ -14,7 +14,7 @@ from hostler.engine.cache.reasons import NamedCounts
 from hostler.engine.engine_view import GATHERING, PendingGuest
 from hostler.engine.state.queue import QUEUE_NAMES, WAITING
 from hostler.kube.api.resources import PODS
-from hostler.kube.live.wait_reasons import member_messages
+from hostler.kube.live.answers import member_messages
 from hostler.manifests.scheduler_message import gang_message
 from hostler.model import GUESTS
 

@@ -17,11 +17,10 @@ from hostler.engine import Engine
 from hostler.errors import UnknownNameError
 from hostler.kube.api.resources import PODS
 from hostler.kube.facts.views import PodView
-from hostler.kube.live.answers import candidates_as_data, notes_on, queue_row
+from hostler.kube.live.answers import candidates_as_data, not_offered, notes_on, queue_row, waiting_message
 from hostler.kube.live.plan import make_plan
 from hostler.kube.live.planned_objects import read_planned
 from hostler.kube.live.snapshot import as_ours, open_cluster
-from hostler.kube.live.wait_reasons import not_offered, waiting_message
 from hostler.kube.scheduler.process import Scheduler
 from hostler.kube.scheduler.times import second_time
 from hostler.kube.service.numbers import QueueNumbers, count, pending

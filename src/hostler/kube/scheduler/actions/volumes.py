@@ -16,8 +16,8 @@ from hostler.kube.api.client import KubeClient
 from hostler.kube.api.failures import is_worth_retrying
 from hostler.kube.facts.index import ClaimKey
 from hostler.kube.facts.kinds import VOLUME_CLAIMS, VOLUMES
-from hostler.kube.facts.volume_store import class_of, is_bound
 from hostler.kube.facts.volume_terms import serves, volume_terms
+from hostler.kube.facts.volumes import class_of, is_bound
 from hostler.kube.facts.watched_cluster import WatchedCluster
 from hostler.manifests.objects.volumes import PersistentVolume, PersistentVolumeClaim
 from hostler.manifests.places import parse_quantities
