@@ -32,7 +32,7 @@ TEXT_SUFFIXES = frozenset({".css", ".html", ".js", ".md", ".toml", ".yaml"})
 # projects write as they like.
 EXEMPT = (
     "tools/plain_words.py",
-    "src/hostler/model/constraints.py",
+    "src/hostler/model/guests.py",
     "src/hostler/kube/local/credentials.py",
     "src/hostler/web/static/vendor/",
     "tools/kube/",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.engine.cluster.name_order import NameOrder
+from hostler.engine.cluster.tables import NameOrder
 from tests.engine.fleet import QUICK
 
 names = st.text(st.sampled_from("abAZ09-.é"), min_size=1, max_size=4)

@@ -4,7 +4,6 @@ All of them can be hashed, compared, and encoded and decoded by msgspec. This pa
 """
 
 from hostler.model.actions import Abandon, Action, Ask, Bind, Defer, Evict, Nominate, Prepare
-from hostler.model.constraints import GuestTerm, HostPort, Selector, Spread, WeightedGuestTerm
 from hostler.model.decisions import (
     Cure,
     CureChange,
@@ -47,7 +46,16 @@ from hostler.model.events import (
     ReservationChanged,
     ReservationLeft,
 )
-from hostler.model.guests import DeviceRequest, Guest, GuestSpec
+from hostler.model.guests import (
+    DeviceRequest,
+    Guest,
+    GuestSpec,
+    GuestTerm,
+    HostPort,
+    Selector,
+    Spread,
+    WeightedGuestTerm,
+)
 from hostler.model.hosts import WHOLE_DEVICE, Device, Host, may_give
 from hostler.model.policies import (
     AskUse,

@@ -7,8 +7,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from hostler.model.constraints import Selector
-from hostler.model.guests import Guest
+from hostler.model.guests import Guest, Selector
 from hostler.model.resources import Amounts, Labels
 from hostler.model.selectors import Term
 

@@ -2,8 +2,9 @@
 
 Everyone who can reach the port can connect, and a request is checked only when its head is complete. So a handshake, a
 head and a body must arrive in time. If places run out, a client without a request loses its place. Anything that is not
-HTTP is answered like other bad requests. Used by the pages of a scheduler, the extender and the scoring service.
-Starlette on uvicorn, which serves the control plane, has the same limits in ``control/api/connections``.
+HTTP is answered like other bad requests. Errors are ``application/problem+json`` (RFC 9457), with a reason that a
+person can act on. Used by the pages of a scheduler, the extender and the scoring service.
+Starlette on uvicorn, which serves the control plane, has the same limits in ``control/api/http_server``.
 
 Invariant: a connection has its place from the moment it is accepted until its descriptor is closed. A process needs
 descriptors for its own calls too.
@@ -15,22 +16,104 @@ import asyncio
 import resource
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import cast
 
 import msgspec
 from aiohttp import web
 
-from hostler.runtime.http_problems import Handler, RequestRejectedError, problem
+from hostler.errors import HostlerError, InputError, UnavailableError, UnknownNameError
 
-__all__ = ["Listener", "ListenerLimits", "mark_busy", "read_body", "serve_application"]
+__all__ = [
+    "Handler",
+    "Listener",
+    "ListenerLimits",
+    "RequestRejectedError",
+    "answer_errors",
+    "as_json",
+    "mark_busy",
+    "problem",
+    "read_body",
+    "serve_application",
+]
 
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _LINGER_S = 2.0  # for an unwanted body, so that the answer is still read; and for the other side's goodbye
 _SHARE = 4  # of our descriptors, one in so many may be a stranger's
 # Times the connections: what strangers can make us keep in memory. A token may have 16 KiB.
 _HEADERS = 32
 _HEADER_BYTES = 17 * 2**10
+
+
+class RequestRejectedError(HostlerError):
+    """A request that is rejected; ``status`` is the HTTP status."""
+
+    code = "refused"
+
+    def __init__(self, status: int, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
+def problem(status: int, detail: str, *, code: str = "", hint: str = "") -> web.Response:
+    """Return the answer to a rejected request; programs may rely on ``code``."""
+    title, usual = _KINDS.get(status, ("Error", "error"))
+    body = {"type": "about:blank", "title": title, "status": status, "code": code or usual, "detail": _clean(detail)}
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    return web.Response(
+        body=msgspec.json.encode(body | ({"hint": hint} if hint else {})),
+        status=status,
+        content_type="application/problem+json",
+        headers=headers,
+    )
+
+
+def as_json(data: object) -> web.Response:
+    """Make an answer of plain data."""
+    return web.Response(body=msgspec.json.encode(data), content_type="application/json")
+
+
+@web.middleware
+async def answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turn errors into problems; an unexpected error shows no details."""
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        return problem(error.status, f"{request.method} {request.path}: {error.reason}")
+    except RequestRejectedError as error:
+        return problem(error.status, error.message, hint=error.hint)
+    except HostlerError as error:
+        return problem(_status_of(error), error.message, code=error.code, hint=error.hint)
+    except TimeoutError:
+        return problem(503, "the engine is busy: try again")
+
+
+_KINDS = {  # status: title, code
+    400: ("Bad request", "bad_request"),
+    401: ("Not authenticated", "not_authenticated"),
+    403: ("Not allowed", "not_allowed"),
+    404: ("Not found", "not_found"),
+    405: ("Method not allowed", "method_not_allowed"),
+    408: ("Too slow", "too_slow"),
+    409: ("Conflict", "conflict"),
+    413: ("Too large", "too_large"),
+    429: ("Too many requests", "too_many_requests"),
+    503: ("Unavailable", "unavailable"),
+}
+
+
+def _clean(text: str) -> str:
+    """Return text that can be written: bytes that are no UTF-8 come in as halves of characters."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _status_of(error: HostlerError) -> int:
+    if isinstance(error, UnknownNameError):
+        return 404
+    if isinstance(error, InputError):
+        return 400
+    return 503 if isinstance(error, UnavailableError) else 500
 
 
 class ListenerLimits(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,8 +10,7 @@ Layers: ``backup`` above ``database``, ``writes``, ``history``, ``rows``, ``sche
 
 from sqlalchemy import Connection
 
-from hostler.control.store.backends.limits import DatabaseLimits
-from hostler.control.store.backends.notifier import Notifier
+from hostler.control.store.backends.backend import DatabaseLimits, Notifier
 from hostler.control.store.database import Database, open_database
 from hostler.control.store.errors import OutcomeUnknownError
 

@@ -19,9 +19,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from hostler.config.folders import state_folder
 from hostler.control.store import schema
-from hostler.control.store.backends.backend import Backend
-from hostler.control.store.backends.limits import DatabaseLimits
-from hostler.control.store.backends.notifier import Notifier
+from hostler.control.store.backends.backend import Backend, DatabaseLimits, Notifier
 from hostler.control.store.backends.sqlite import SqliteBackend
 from hostler.control.store.errors import DatabaseClosedError, translate
 from hostler.control.store.history import log

@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from hostler.engine.cluster.counters import Counters
 from hostler.engine.cluster.holds import Hold, Holds
 from hostler.engine.cluster.marks import Marks
-from hostler.engine.cluster.name_order import NameOrder
 from hostler.engine.cluster.randomness import host_key
 from hostler.engine.cluster.shapes import Shape
-from hostler.engine.cluster.tables import Tables
+from hostler.engine.cluster.tables import NameOrder, Tables
 from hostler.engine.kernels.layout import TAGS, HostColumns, Int16s, Int32s, Int64s, TouchLog
 from hostler.errors import FactError
 from hostler.model import GUESTS, MAX_AMOUNT, Amounts, Host, may_give

@@ -1,4 +1,4 @@
-"""Interning: names as small numbers that columns can store.
+"""Interning: names as small numbers that columns can store, and the order of host names as numbers.
 
 Only hosts, policies and reservations add names of resources and devices. A guest that requests an unknown name gets the
 number UNKNOWN for it, so guests cannot fill a table. A name without users is released and its number is reused, in an
@@ -8,6 +8,7 @@ decision state: records store the reasons themselves.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Generic, TypeVar
 
@@ -15,9 +16,20 @@ from hostler.errors import NamesFullError
 from hostler.model import CPU, GUESTS, MEMORY, STORAGE, Host, Reason
 
 __all__ = [
-    "ASKED", "GPU", "MAX_KINDS", "MAX_MODELS", "MAX_RESOURCES", "MAX_SUBJECTS", "UNKNOWN_KIND", "UNKNOWN_RESOURCE",
-    "NameTable", "ReasonTable", "Table", "Tables",
-]  # fmt: skip
+    "ASKED",
+    "GPU",
+    "MAX_KINDS",
+    "MAX_MODELS",
+    "MAX_RESOURCES",
+    "MAX_SUBJECTS",
+    "UNKNOWN_KIND",
+    "UNKNOWN_RESOURCE",
+    "NameOrder",
+    "NameTable",
+    "ReasonTable",
+    "Table",
+    "Tables",
+]
 
 GPU = "gpu"  # the device kind that the gpu-sharing scorers look at
 
@@ -36,6 +48,7 @@ ASKED = "asked"  # the code of a reason that stands for one of a shape's asks, b
 _MAX_POSITIONS = 64  # asks of one shape that have a reason of their own; later ones are counted without their subject
 
 T = TypeVar("T", bound=Hashable)
+_GAP = 1 << 32
 
 
 class Table(Generic[T]):
@@ -288,3 +301,53 @@ class Tables:
             self.reasons.code_by_number("devices", "wrong_device_model", kind, name),
             self.reasons.code_by_number("devices", "insufficient_devices", kind, name),
         )
+
+
+class NameOrder:
+    """Integers that sort like host names, so that kernels can break ties by name without strings.
+
+    Keys are spaced apart. A new name takes the middle between its neighbors; if there is none, all keys are assigned
+    again. The order of known names never changes, so cached choices stay valid.
+    """
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.keys: dict[str, int] = {}
+
+    def add(self, name: str) -> bool:
+        """Add a name; return whether all keys were assigned again."""
+        at = bisect_left(self.names, name)
+        low = self.keys[self.names[at - 1]] if at else 0
+        high = self.keys[self.names[at]] if at < len(self.names) else low + 2 * _GAP
+        self.names.insert(at, name)
+        if high - low < 2:
+            self._deal()
+            return True
+        self.keys[name] = (low + high) // 2
+        return False
+
+    def add_many(self, names: Iterable[str]) -> None:
+        """Add many names at once and assign all keys again."""
+        self.names.extend(names)
+        self.names.sort()
+        self._deal()
+
+    def remove(self, name: str) -> None:
+        """Forget a name."""
+        del self.names[bisect_left(self.names, name)]
+        del self.keys[name]
+
+    def key_up_to(self, name: str) -> int:
+        """Return the key of the last known name up to ``name`` in sort order; 0 if there is none."""
+        at = bisect_right(self.names, name)
+        return self.keys[self.names[at - 1]] if name and at else 0
+
+    def copy(self) -> NameOrder:
+        """Return an independent copy."""
+        twin = NameOrder()
+        twin.names = self.names.copy()
+        twin.keys = self.keys.copy()
+        return twin
+
+    def _deal(self) -> None:
+        self.keys = {name: (i + 1) * _GAP for i, name in enumerate(self.names)}

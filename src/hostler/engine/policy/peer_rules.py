@@ -24,7 +24,7 @@ from hostler.engine.cluster.terms import (
 from hostler.engine.kernels.layout import PEER_AFFINITY, PEER_APART, PEER_EVEN, PEER_PORT, PEER_PREFER, PEER_SPREAD
 from hostler.engine.plugins.across_guests import GuestAffinity, PortsFilter, SpreadFilter
 from hostler.model import GuestSpec, HostPort, Reason, Spread
-from hostler.model.constraints import text_of
+from hostler.model.guests import text_of
 from hostler.model.hosts import HOSTNAME
 
 __all__ = ["PeerRule", "PeerRules", "list_peer_rules", "watched_guests"]

@@ -30,8 +30,14 @@ from hostler.manifests import Pod
 from hostler.model import Policy
 from hostler.model.vocabulary import plural
 from hostler.runtime.clock import Clock
-from hostler.runtime.http_problems import Handler, RequestRejectedError
-from hostler.runtime.listener import ListenerLimits, mark_busy, read_body, serve_application
+from hostler.runtime.listener import (
+    Handler,
+    ListenerLimits,
+    RequestRejectedError,
+    mark_busy,
+    read_body,
+    serve_application,
+)
 from hostler.runtime.tasks import end_tasks
 
 __all__ = ["make_app", "serve"]

@@ -20,8 +20,15 @@ from hostler.kube.service.health import HealthMonitor
 from hostler.kube.service.questions import Questions
 from hostler.kube.service.reviews import Attributes, Reviews, of_path, of_pods
 from hostler.runtime.clock import NANOSECONDS, Clock
-from hostler.runtime.http_problems import Handler, RequestRejectedError, answer_errors, as_json
-from hostler.runtime.listener import ListenerLimits, mark_busy, read_body
+from hostler.runtime.listener import (
+    Handler,
+    ListenerLimits,
+    RequestRejectedError,
+    answer_errors,
+    as_json,
+    mark_busy,
+    read_body,
+)
 from hostler.runtime.metrics import METRICS_TYPE
 
 __all__ = ["SchedulerPages"]

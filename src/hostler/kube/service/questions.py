@@ -29,7 +29,7 @@ from hostler.model import Explanation, GuestArrived
 from hostler.model.plain_data import decision_as_data, explanation_as_data
 from hostler.runtime.clock import NANOSECONDS, Clock
 from hostler.runtime.engine_thread import Executor
-from hostler.runtime.http_problems import RequestRejectedError
+from hostler.runtime.listener import RequestRejectedError
 
 __all__ = ["Questions"]
 

@@ -16,7 +16,7 @@ import msgspec
 from hostler.kube.api.client import KubeClient
 from hostler.kube.api.failures import ApiError
 from hostler.runtime.clock import NANOSECONDS, Clock
-from hostler.runtime.http_problems import RequestRejectedError
+from hostler.runtime.listener import RequestRejectedError
 from hostler.runtime.transport import TransportError
 
 __all__ = ["Attributes", "ReviewedUser", "Reviews", "of_path", "of_pods"]

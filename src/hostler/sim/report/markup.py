@@ -1,16 +1,23 @@
-"""Markup that cannot be forgotten to be escaped: a plain string is text, and only what is made here is markup."""
+"""Markup that cannot be forgotten to be escaped: a plain string is text, and only what is made here is markup.
+
+Tables have text on the left and numbers on the right.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 
-__all__ = ["Markup", "coordinate_text", "join_markup", "raw", "tag"]
+__all__ = ["Markup", "coordinate_text", "details", "join_markup", "raw", "table", "tag", "with_spread_text"]
 
 _EMPTY = frozenset({"meta"})  # elements of HTML that have no end; elements of SVG always get one
 # Characters that no page may hold, or that would turn the text around them.
 _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+_NARROW = 4  # so few columns would stand too far apart on a whole page
+_WIDE = 12  # so many are printed smaller, that they fit on paper
+
+Column = tuple[str, str]  # the heading, and left or right
 
 
 class Markup(str):
@@ -53,3 +60,36 @@ def _value(value: str | float) -> str:
 
 def _escaped(text: str) -> str:
     return text if isinstance(text, Markup) else escape(_UNFIT.sub("\ufffd", text), quote=True)
+
+
+def table(
+    caption: str, columns: Sequence[Column], rows: Iterable[Sequence[str]], bold: Iterable[tuple[int, int]] = ()
+) -> Markup:
+    """Return a table; the first cell of a row names it, and cells in bold are given by row and column."""
+    stressed = set(bold)
+    head = tag("tr", *(tag("th", name, scope="col", class_=_side(side)) for name, side in columns))
+    lines = []
+    for at, row in enumerate(rows):
+        cells = []
+        for place, (cell, (_, side)) in enumerate(zip(row, columns, strict=True)):
+            content = tag("strong", cell) if (at, place) in stressed else cell
+            kind = {"scope": "row"} if place == 0 else {}
+            cells.append(tag("th" if place == 0 else "td", content, class_=_side(side), **kind))
+        lines.append(tag("tr", *cells))
+    body = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *lines))
+    width = " narrow" if len(columns) <= _NARROW else " wide" if len(columns) > _WIDE else ""
+    return tag("div", body, class_=f"scroll{width}")
+
+
+def details(summary: str, *content: str) -> Markup:
+    """Return something that is shown on demand."""
+    return tag("details", tag("summary", summary), join_markup(content))
+
+
+def with_spread_text(value: str, spread: str) -> str:
+    """Write a mean with its spread."""
+    return f"{value} ± {spread}"
+
+
+def _side(side: str) -> str | None:
+    return "n" if side == "right" else None

@@ -12,11 +12,10 @@ from hostler._version import __version__
 from hostler.sim.report.charts.canvas import PolicyColors
 from hostler.sim.report.charts.scales import figure_text
 from hostler.sim.report.fillings import filling_part
-from hostler.sim.report.markup import Markup, join_markup, raw, tag
+from hostler.sim.report.markup import Markup, details, join_markup, raw, table, tag
 from hostler.sim.report.runs import Experiment, ReportRuns, Result, Run, collect_runs, run_of
 from hostler.sim.report.scenarios import FIGURES, scenario_part
 from hostler.sim.report.summary import workload_matrix
-from hostler.sim.report.tables import details, table
 
 __all__ = ["broken_table", "filling_runs", "report_notes", "report_page", "scenario_runs"]
 

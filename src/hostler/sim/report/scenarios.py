@@ -14,10 +14,9 @@ from hostler.sim.report.charts.heatmap import heat_key, heat_map
 from hostler.sim.report.charts.lines import line_chart, value_scale
 from hostler.sim.report.charts.scales import Scale, figure_text, plain_number_text, time_scale
 from hostler.sim.report.fillings import failure_figure
-from hostler.sim.report.markup import Markup, tag
+from hostler.sim.report.markup import Markup, details, table, tag
 from hostler.sim.report.runs import Experiment, Run
 from hostler.sim.report.summary import best_places, compare_policies, comparison_table, mean_and_spread, verdict_text
-from hostler.sim.report.tables import details, table
 from hostler.sim.scenarios.outcome import ScenarioOutcome, WaitTimes
 from hostler.sim.sweeps.cell_figures import usual_figures
 from hostler.sim.sweeps.comparison import ComparisonRow

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from hostler.errors import InputError
 from hostler.sim.report.charts.scales import figure_text
-from hostler.sim.report.markup import Markup
+from hostler.sim.report.markup import Markup, table, with_spread_text
 from hostler.sim.report.runs import Experiment, Run
-from hostler.sim.report.tables import table, with_spread_text
 from hostler.sim.sweeps.cell_figures import is_less_better
 from hostler.sim.sweeps.cells import CellResult, SweepCell
 from hostler.sim.sweeps.comparison import ALL, BEST, ComparisonRow, compare

@@ -20,8 +20,14 @@ import msgspec
 from aiohttp import web
 
 from hostler.errors import InputError, UnavailableError
-from hostler.runtime.http_problems import Handler, RequestRejectedError
-from hostler.runtime.listener import ListenerLimits, mark_busy, read_body, serve_application
+from hostler.runtime.listener import (
+    Handler,
+    ListenerLimits,
+    RequestRejectedError,
+    mark_busy,
+    read_body,
+    serve_application,
+)
 from hostler.sim.scorer.network import ScorerNetwork
 from hostler.sim.scorer.requests import BatchRequest, RequestReader
 

@@ -1,4 +1,7 @@
-"""Explains why a VM is on its host, or on none: the engine's explanation in the words of users."""
+"""Explains why a VM is on its host, or on none: the engine's explanation in the words of users.
+
+It also says by how much a VM would exceed its project's quota, and which command raises the quota.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from collections.abc import Sequence
 import msgspec
 
 from hostler.control.services.explanations.cure_commands import with_commands
-from hostler.control.services.explanations.quota_excess import with_quota_excess
 from hostler.control.services.explanations.vms_in_place import pin_of, with_own_host_only, with_total_amounts
 from hostler.control.services.hosts.unavailable_hosts import UnavailableHosts, explain_unavailable_hosts
 from hostler.control.services.visible_names import MayRead, hide_names, one_project
@@ -18,9 +20,10 @@ from hostler.control.vms.reasons import host_left_by_move, to_user_change, to_us
 from hostler.control.vms.state import Vm, state_of
 from hostler.control.vms.status_texts import advice, describe_status
 from hostler.engine import Engine
-from hostler.model import Event, Explanation, GuestSpec, HostVerdict
+from hostler.model import DecisionNote, Event, Explanation, GuestSpec, HostVerdict, amount_of, format_resource
+from hostler.model.notes import QUOTA_EXCEEDED
 from hostler.model.plain_data import explanation_as_data
-from hostler.model.vocabulary import VM_WORDS, render_explanation
+from hostler.model.vocabulary import VM_WORDS, render_explanation, with_notes
 
 __all__ = ["answer_decision", "answer_refusal", "explain_guest", "explain_refusal", "explain_vm"]
 
@@ -142,7 +145,7 @@ def explain_guest(
     engine: Engine, uid: str, may_read: MayRead, unavailable: UnavailableHosts | None, *, asked: str = "asked"
 ) -> Explanation:
     """Return the engine's explanation of a guest in the words of users, with the names that the caller may see."""
-    found = hide_names(with_quota_excess(engine, engine.explain(uid), asked=asked), may_read)
+    found = hide_names(_with_quota_excess(engine, engine.explain(uid), asked=asked), may_read)
     found = render_explanation(found, VM_WORDS)
     found = _in_user_terms(found, engine.view.guest(uid).spec)
     return found if unavailable is None else explain_unavailable_hosts(found, unavailable)
@@ -171,3 +174,41 @@ def _in_user_terms(found: Explanation, spec: GuestSpec) -> Explanation:
 def _verdict_in_user_terms(verdict: HostVerdict, spec: GuestSpec) -> HostVerdict:
     failures = (_replace(one, reason=to_user_reason(one.reason, spec, verdict.host)) for one in verdict.failures)
     return _replace(verdict, failures=tuple(failures))
+
+
+def _with_quota_excess(engine: Engine, found: Explanation, *, asked: str = "asked") -> Explanation:
+    """Return an explanation that says by how much a quota is exceeded.
+
+    ``asked`` is the word for the request: for a VM that grows, it is what the VM asks in addition.
+    """
+    spec = engine.view.guest(found.decision.uid).spec
+    exceeded = engine.view.quotas.exceeded(spec) if found.quota else None
+    if exceeded is None:
+        return found
+    text = f"{found.quota} ({_amounts(engine, spec, *exceeded, asked)}); {_cure(engine, spec, *exceeded)}"
+    notes = found.decision.notes or (DecisionNote(QUOTA_EXCEEDED, spec.tenant),)
+    return _replace(found, quota=text, decision=with_notes(found.decision, notes))
+
+
+def _cure(engine: Engine, spec: GuestSpec, resource: str, is_maximum: bool) -> str:
+    """Return the command with which an admin lets it in. Guaranteed room is within the quota, whatever others use."""
+    quotas = engine.view.quotas
+    enough = format_resource(resource, quotas.used_of(spec.tenant, resource) + quotas.wanted(spec, resource))
+    return f"'hostler quota set {spec.tenant} --{'max' if is_maximum else 'min'} {resource}={enough}' would let it in"
+
+
+def _amounts(engine: Engine, spec: GuestSpec, resource: str, is_maximum: bool, asked: str) -> str:
+    """Describe use, request and limit. Beyond the guaranteed minimum, the use of all projects counts as well."""
+
+    def text(amount: int) -> str:
+        return format_resource(resource, amount)
+
+    quotas = engine.view.quotas
+    quota = quotas.by_tenant[spec.tenant]
+    told = f"{text(quotas.used_of(spec.tenant, resource))} used, {text(quotas.wanted(spec, resource))} {asked}"
+    if is_maximum:
+        return f"{told}, {text(amount_of(quota.max, resource))} at most"
+    guaranteed = sum(amount_of(one.min, resource) for one in quotas.by_tenant.values())
+    total = sum(one.get(resource, 0) for one in quotas.used.values())
+    least = amount_of(quota.min, resource)
+    return f"{told}, {text(least)} guaranteed; all projects use {text(total)} of {text(guaranteed)} guaranteed in all"

@@ -24,8 +24,7 @@ from sqlalchemy import Connection, Engine, NullPool, QueuePool, create_engine, e
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from hostler.control.store.backends.limits import DatabaseLimits
-from hostler.control.store.backends.notifier import Notifier
+from hostler.control.store.backends.backend import DatabaseLimits, Notifier
 from hostler.control.store.errors import DatabaseUnavailableError, cause_of
 from hostler.errors import HostlerError, InputError
 

@@ -16,8 +16,7 @@ from sqlalchemy import Connection, Engine, NullPool, QueuePool, create_engine, e
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
-from hostler.control.store.backends.limits import DatabaseLimits
-from hostler.control.store.backends.notifier import Notifier
+from hostler.control.store.backends.backend import DatabaseLimits, Notifier
 from hostler.control.store.backends.process_lock import ProcessLock
 from hostler.control.store.errors import ForeignDatabaseError, is_full
 from hostler.control.store.files import remove_scratch_files

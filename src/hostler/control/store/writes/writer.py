@@ -39,8 +39,7 @@ from typing import TypeVar
 from sqlalchemy import Connection, RootTransaction, event
 from sqlalchemy.exc import SQLAlchemyError
 
-from hostler.control.store.backends.backend import Backend
-from hostler.control.store.backends.limits import DatabaseLimits
+from hostler.control.store.backends.backend import Backend, DatabaseLimits
 from hostler.control.store.errors import (
     FAILURES,
     DatabaseClosedError,

@@ -8,8 +8,7 @@ from hostler.sim.report.charts.averages import ChartLine
 from hostler.sim.report.charts.bars import Bar
 from hostler.sim.report.charts.canvas import PolicyColors
 from hostler.sim.report.charts.scales import Scale, figure_text, short_number_text
-from hostler.sim.report.markup import Markup, tag
-from hostler.sim.report.tables import details, table
+from hostler.sim.report.markup import Markup, details, table, tag
 
 __all__ = ["bars_table", "frame_chart", "legend", "lines_table"]
 
