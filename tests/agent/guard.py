@@ -13,7 +13,7 @@ _PROGRAM = """
 import asyncio, sys
 from pathlib import Path
 from hostler.agent.drivers.fake import FakeDriver
-from hostler.agent.watchdog_process import run_watchdog
+from hostler.agent.supervision import run_watchdog
 from hostler.agent.startup import AgentFolder
 from hostler.telemetry.log import Log
 async def main():

@@ -25,7 +25,7 @@ WATCH = """
 import asyncio, sys
 from pathlib import Path
 from hostler.agent.drivers.fake import FakeDriver, FakeVm
-from hostler.agent.watchdog_process import run_watchdog
+from hostler.agent.supervision import run_watchdog
 from hostler.agent.messages import Order
 from hostler.agent.startup import AgentFolder
 from hostler.telemetry.log import Log

@@ -14,8 +14,8 @@ from hostler.agent.driver import DriverError
 from hostler.agent.drivers.fake import FakeDriver, FakeVm, Fault
 from hostler.agent.messages import Order
 from hostler.agent.startup import AgentFolder
+from hostler.agent.supervision import keep_watchdog, run_watchdog
 from hostler.agent.watchdog.watchdog import WatchdogLease
-from hostler.agent.watchdog_process import keep_watchdog, run_watchdog
 from hostler.errors import ConflictError
 from hostler.telemetry.log import Log
 from tests.agent.guard import watchdog_process

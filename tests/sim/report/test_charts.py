@@ -9,10 +9,9 @@ from base64 import b64decode
 import numpy as np
 import pytest
 
-from hostler.sim.report.charts.canvas import shorten_middle
+from hostler.sim.report.charts.canvas import figure_text, linear_scale, shorten_middle, time_scale
 from hostler.sim.report.charts.heatmap import LEVELS, picture_url
 from hostler.sim.report.charts.lines import spread_labels
-from hostler.sim.report.charts.scales import figure_text, linear_scale, time_scale
 from hostler.sim.report.markup import join_markup, raw, tag
 
 

@@ -115,7 +115,7 @@ def _write(workload: Workload, kind: str, target: str) -> None:
     from hostler.cli.files import STANDARD_STREAM, atomic_file
     from hostler.errors import InputError
     from hostler.sim.traces.output import fleet_bytes, kubernetes_bytes, table_bytes
-    from hostler.sim.traces.tables.hosts import hosts_path
+    from hostler.sim.traces.tables.input import hosts_path
 
     if kind in ("table", "parquet"):
         if target == STANDARD_STREAM:

@@ -9,10 +9,9 @@ import numpy as np
 from hostler.sim.fill_experiment import KINDS
 from hostler.sim.report.charts.averages import ChartLine, arrival_lines
 from hostler.sim.report.charts.bars import Bar, bar_chart
-from hostler.sim.report.charts.canvas import PolicyColors
+from hostler.sim.report.charts.canvas import PolicyColors, Scale, figure_text, linear_scale
 from hostler.sim.report.charts.figures import bars_table, frame_chart, legend, lines_table
 from hostler.sim.report.charts.lines import line_chart, value_scale
-from hostler.sim.report.charts.scales import Scale, figure_text, linear_scale
 from hostler.sim.report.markup import Markup, table, tag, with_spread_text
 from hostler.sim.report.runs import Experiment, Run
 from hostler.sim.report.summary import Bounds, best_places, compare_policies, mean_and_spread, verdict_text

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from importlib.resources import files
 
 from hostler._version import __version__
-from hostler.sim.report.charts.canvas import PolicyColors
-from hostler.sim.report.charts.scales import figure_text
+from hostler.sim.report.charts.canvas import PolicyColors, figure_text
 from hostler.sim.report.fillings import filling_part
 from hostler.sim.report.markup import Markup, details, join_markup, raw, table, tag
 from hostler.sim.report.runs import Experiment, ReportRuns, Result, Run, collect_runs, run_of

@@ -8,11 +8,10 @@ import numpy as np
 
 from hostler.sim.fill_experiment import KINDS
 from hostler.sim.report.charts.averages import ChartLine, time_lines
-from hostler.sim.report.charts.canvas import PolicyColors
+from hostler.sim.report.charts.canvas import PolicyColors, Scale, figure_text, plain_number_text, time_scale
 from hostler.sim.report.charts.figures import frame_chart, legend, lines_table
 from hostler.sim.report.charts.heatmap import heat_key, heat_map
 from hostler.sim.report.charts.lines import line_chart, value_scale
-from hostler.sim.report.charts.scales import Scale, figure_text, plain_number_text, time_scale
 from hostler.sim.report.fillings import failure_figure
 from hostler.sim.report.markup import Markup, details, table, tag
 from hostler.sim.report.runs import Experiment, Run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from hostler.errors import InputError
-from hostler.sim.report.charts.scales import figure_text
+from hostler.sim.report.charts.canvas import figure_text
 from hostler.sim.report.markup import Markup, table, with_spread_text
 from hostler.sim.report.runs import Experiment, Run
 from hostler.sim.sweeps.cell_figures import is_less_better

@@ -26,8 +26,7 @@ from hostler.sim.traces.journals import read_journal_trace, recognizes_journal
 from hostler.sim.traces.kubernetes import PodTimes, read_kubernetes, recognizes_kubernetes, workload_of
 from hostler.sim.traces.openb import USUAL_HOST, read_openb, read_timed, recognizes_openb
 from hostler.sim.traces.options import TraceOptions
-from hostler.sim.traces.tables.guests import read_table, recognizes_table
-from hostler.sim.traces.tables.hosts import read_hosts_table
+from hostler.sim.traces.tables.input import read_hosts_table, read_table, recognizes_table
 from hostler.sim.workload import Workload
 
 __all__ = ["FORMATS", "TraceFormat", "format_of", "read_trace"]

@@ -16,8 +16,7 @@ from hostler.control.fleet.hosts.host_body import read_body
 from hostler.control.schemas import Host, Scheduling, Vm
 from hostler.control.services.callers import Caller
 from hostler.control.services.hosts import host_changes
-from hostler.control.services.hosts.host_views import scheduling_of
-from hostler.control.services.reserved_room import with_reserved
+from hostler.control.services.hosts.host_views import scheduling_of, with_reserved
 from hostler.control.services.visible_names import STRANGER, MayRead, readable
 from hostler.control.store import Connection
 from hostler.control.store.rows import vms

@@ -15,8 +15,7 @@ from hostler.control.api.requests.route import Reply, Routes
 from hostler.control.api.routes.lists import LabelTexts, PageQuery, Query, Short, etag, read_labels
 from hostler.control.schemas import AllowTeardown, Confirm, Host, HostEdit, Nothing, Page, Scheduling
 from hostler.control.services.hosts import host_changes
-from hostler.control.services.hosts.host_views import scheduling_of
-from hostler.control.services.reserved_room import with_reserved
+from hostler.control.services.hosts.host_views import scheduling_of, with_reserved
 from hostler.control.services.tenancy import reservations
 from hostler.control.store import Connection
 from hostler.control.store.rows import vms

@@ -1,10 +1,22 @@
-"""The view of one host for schedulers: a block of lines, and the same as numbers. Pure."""
+"""Views of hosts: the use of one for schedulers, as lines and as numbers, and the room that reservations keep. Pure.
+
+Reserved room is counted on a fork of the engine: a host may look free and have no room for others. Room that is used by
+VMs of the reservation counts as used, not as reserved.
+"""
 
 from __future__ import annotations
 
-from hostler.control.schemas import Host, Scheduling
+from collections.abc import Sequence
 
-__all__ = ["scheduling_of"]
+import msgspec
+
+from hostler.control.access.principals import Principal
+from hostler.control.schemas import Host, HostReserved, Scheduling
+from hostler.control.services.visible_names import UNKNOWN_RESERVATION
+from hostler.engine import Engine
+from hostler.model import format_resource
+
+__all__ = ["scheduling_of", "with_reserved"]
 
 _GIB = 1 << 30
 _STATUS = {"ready": "online", "silent": "unknown"}
@@ -53,3 +65,24 @@ def _cores(millis: int) -> str:
 
 def _gib(amount: int) -> str:
     return f"{amount / _GIB:.1f} GB"
+
+
+def with_reserved(engine: Engine, found: Sequence[Host], principal: Principal) -> list[Host]:
+    """Return hosts with the room that each reservation keeps there, with the names that the caller may see."""
+    return [msgspec.structs.replace(host, reserved=_reserved_on(engine, host.name, principal)) for host in found]
+
+
+def _reserved_on(engine: Engine, host: str, principal: Principal) -> list[HostReserved]:
+    return [
+        HostReserved(
+            reservation=_visible_name(name, principal),
+            amounts={resource: format_resource(resource, amount) for resource, amount in amounts.items()},
+        )
+        for name, amounts in engine.view.reserved_on(host).items()
+        if amounts
+    ]
+
+
+def _visible_name(name: str, principal: Principal) -> str:
+    project = name.partition("/")[0]
+    return name if principal.why_not("reservation.read", project) is None else UNKNOWN_RESERVATION

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hostler.sim.report.charts.canvas import PlotBox, PolicyColors, draw_svg, shorten_middle, text_width, x_axis
-from hostler.sim.report.charts.scales import linear_scale, short_number_text
+from hostler.sim.report.charts.canvas import (
+    PlotBox,
+    PolicyColors,
+    draw_svg,
+    linear_scale,
+    short_number_text,
+    shorten_middle,
+    text_width,
+    x_axis,
+)
 from hostler.sim.report.markup import Markup, join_markup, tag
 
 __all__ = ["Bar", "bar_chart"]

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from hostler.sim.report.charts.averages import ChartLine
 from hostler.sim.report.charts.bars import Bar
-from hostler.sim.report.charts.canvas import PolicyColors
-from hostler.sim.report.charts.scales import Scale, figure_text, short_number_text
+from hostler.sim.report.charts.canvas import PolicyColors, Scale, figure_text, short_number_text
 from hostler.sim.report.markup import Markup, details, table, tag
 
 __all__ = ["bars_table", "frame_chart", "legend", "lines_table"]

@@ -12,8 +12,7 @@ import zlib
 import numpy as np
 from numpy.typing import NDArray
 
-from hostler.sim.report.charts.canvas import PlotBox, draw_svg, text_width, x_axis
-from hostler.sim.report.charts.scales import Scale, linear_scale
+from hostler.sim.report.charts.canvas import PlotBox, Scale, draw_svg, linear_scale, text_width, x_axis
 from hostler.sim.report.markup import Markup, tag
 from hostler.sim.scenarios.outcome import ScenarioOutcome
 

@@ -8,8 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hostler.sim.report.charts.averages import ChartLine
-from hostler.sim.report.charts.canvas import PlotBox, PolicyColors, draw_svg, shorten_middle, text_width, x_axis, y_axis
-from hostler.sim.report.charts.scales import Scale, linear_scale
+from hostler.sim.report.charts.canvas import (
+    PlotBox,
+    PolicyColors,
+    Scale,
+    draw_svg,
+    linear_scale,
+    shorten_middle,
+    text_width,
+    x_axis,
+    y_axis,
+)
 from hostler.sim.report.markup import Markup, coordinate_text, join_markup, tag
 
 __all__ = ["line_chart", "value_scale"]

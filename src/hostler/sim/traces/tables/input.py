@@ -1,7 +1,8 @@
-"""Our own table of guests, CSV or Parquet, to a workload: vectorised, because a million rows are usual.
+"""Our own tables, CSV or Parquet, to a workload: vectorised, because a million rows are usual.
 
-Rows that ask for the same are found by polars; only distinct ones become specs in Python. The columns stand in
-``columns``; docs/guides/traces.md shows them to users.
+A table of hosts stands beside a table of guests, or is named by an option. Guests that ask for the same are found by
+polars; only distinct ones become specs in Python. The columns stand in ``columns``; docs/guides/traces.md shows them to
+users.
 """
 
 from __future__ import annotations
@@ -9,28 +10,29 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from hostler.config import quote
 from hostler.errors import DuplicateNameError, InputError
-from hostler.model import Gang, GuestSpec
+from hostler.model import Gang, GuestSpec, Host
 from hostler.sim.traces.demand import with_chosen_hosts
 from hostler.sim.traces.files import read_csv_header, read_first_bytes
-from hostler.sim.traces.options import TraceOptions
-from hostler.sim.traces.tables.columns import GUEST_COLUMNS, SPEC_COLUMNS, read_whole_numbers, times_ns
+from hostler.sim.traces.options import MAX_HOSTS, TraceOptions
+from hostler.sim.traces.tables.columns import GUEST_COLUMNS, HOST_COLUMNS, SPEC_COLUMNS, read_whole_numbers, times_ns
 from hostler.sim.traces.tables.files import PARQUET, TableFrame, read_frame
-from hostler.sim.traces.tables.hosts import hosts_beside, read_hosts_table
-from hostler.sim.traces.tables.rows import gang_of_row, spec_of_row
+from hostler.sim.traces.tables.rows import gang_of_row, host_of_row, spec_of_row
 from hostler.sim.workload import FOREVER, Ints, Workload, numbered_names
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["read_table", "recognizes_table"]
+__all__ = ["hosts_path", "read_hosts_table", "read_table", "recognizes_table"]
 
 _MOST_GUESTS = 20_000_000
 _USUAL_HOST = (64_000, 256 * 2**30)
 _GANG = ("gang", "gang_min", "gang_more")
+_PACKED = ".gz"
 
 
 def recognizes_table(path: Path) -> bool:
@@ -56,7 +58,7 @@ def read_table(path: Path, options: TraceOptions) -> Workload:
         gangs=gangs,
         gang_of=gang_of,
     ).by_arrival()
-    beside = hosts_beside(path) if not options.has_hosts else None
+    beside = _hosts_beside(path) if not options.has_hosts else None
     if beside is not None:
         workload = workload.with_hosts(read_hosts_table(beside))
     return with_chosen_hosts(workload, options, cpu_milli=_USUAL_HOST[0], memory_bytes=_USUAL_HOST[1])
@@ -167,3 +169,43 @@ def _times(frame: TableFrame) -> tuple[Ints, Ints]:
     is_early = (ends != FOREVER) & (ends < arrives)
     frame.refuse(pl.Series(is_early), "the guest ends before it arrives", "end is a time, not a duration")
     return arrives, np.where(ends == FOREVER, FOREVER, ends - arrives)
+
+
+def hosts_path(path: Path) -> Path:
+    """Return where the hosts of a table of guests stand: ``trace.csv`` has ``trace.hosts.csv``."""
+    name = path.name.removesuffix(_PACKED)
+    stem, dot, suffix = name.rpartition(".")
+    return path.with_name(f"{stem}.hosts.{suffix}" if dot else f"{name}.hosts")
+
+
+def _hosts_beside(path: Path) -> Path | None:
+    """Return the table of hosts beside a table of guests, if there is one."""
+    beside = hosts_path(path)
+    return next((one for one in (beside, beside.with_name(beside.name + _PACKED)) if one.is_file()), None)
+
+
+def read_hosts_table(path: Path) -> tuple[Host, ...]:
+    """Read hosts from a table."""
+    frame = read_frame(path, HOST_COLUMNS, {})
+    if "name" not in frame.table.columns:
+        raise InputError(f"{path}:1: there is no column name", hint="every host has a name")
+    counts = (
+        read_whole_numbers(frame, "count", empty=1)
+        if "count" in frame.table.columns
+        else np.ones(len(frame.lines), np.int64)
+    )
+    if counts.sum(dtype=np.float64) > MAX_HOSTS:
+        raise InputError(f"{path}: it has more than {MAX_HOSTS:,} hosts", hint="check the column count")
+    hosts: list[Host] = []
+    known: dict[str, str] = {}
+    for row, (values, count) in enumerate(zip(frame.table.iter_rows(named=True), counts.tolist(), strict=True)):
+        where = frame.where(row)
+        host = host_of_row(values, where)
+        for name in [host.name] if count == 1 else [f"{host.name}-{number}" for number in range(count)]:
+            if name in known:
+                raise DuplicateNameError(
+                    f"{where}: host {quote(name)} stands twice, first at {known[name]}", hint="rename one of them"
+                )
+            known[name] = where
+            hosts.append(host if count == 1 else msgspec.structs.replace(host, name=name, uid=name))
+    return tuple(hosts)
