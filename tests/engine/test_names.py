@@ -7,7 +7,7 @@ import random
 import pytest
 
 from hostler.engine import BUILT_IN, Engine, find_policy
-from hostler.engine.wakeups.watch_index import WatchIndex
+from hostler.engine.wakeups import WatchIndex
 from hostler.errors import InputError, NamesFullError
 from hostler.model import (
     Bind,

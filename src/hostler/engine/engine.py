@@ -33,7 +33,7 @@ from hostler.engine.state.reservations import RESERVATION, Reservations
 from hostler.engine.state.state import State
 from hostler.engine.verdicts.host_ranks import HostRanking, choose_devices, rank_hosts
 from hostler.engine.verdicts.refusals import Refusals, refusals_of
-from hostler.engine.wakeups.wait_index import WaitIndex
+from hostler.engine.wakeups import WaitIndex
 from hostler.errors import FactError, UnknownNameError
 from hostler.model import (
     Abandon,

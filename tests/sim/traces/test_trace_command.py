@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hostler.sim.traces.formats import FORMATS
-from hostler.sim.traces.tables.columns import GUEST_COLUMNS, HOST_COLUMNS
+from hostler.sim.traces.tables.input import GUEST_COLUMNS, HOST_COLUMNS
 from tests.cli.cli_in_process import hostler
 from tests.docs.page_output import Page
 from tests.sim.traces.samples import FOLDER

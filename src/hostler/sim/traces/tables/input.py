@@ -1,12 +1,13 @@
 """Our own tables, CSV or Parquet, to a workload: vectorised, because a million rows are usual.
 
 A table of hosts stands beside a table of guests, or is named by an option. Guests that ask for the same are found by
-polars; only distinct ones become specs in Python. The columns stand in ``columns``; docs/guides/traces.md shows them to
-users.
+polars; only distinct ones become specs in Python. docs/guides/traces.md shows the columns to users. Plain decimals are
+read by polars, exactly; durations and dates are read one by one, but each distinct text once.
 """
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,12 +15,12 @@ import msgspec
 import numpy as np
 
 from hostler.config import quote
-from hostler.errors import DuplicateNameError, InputError
-from hostler.model import Gang, GuestSpec, Host
+from hostler.config.times import parse_time
+from hostler.errors import DuplicateNameError, InputError, QuantityError
+from hostler.model import MAX_AMOUNT, Gang, GuestSpec, Host
 from hostler.sim.traces.demand import with_chosen_hosts
 from hostler.sim.traces.files import read_csv_header, read_first_bytes
 from hostler.sim.traces.options import MAX_HOSTS, TraceOptions
-from hostler.sim.traces.tables.columns import GUEST_COLUMNS, HOST_COLUMNS, SPEC_COLUMNS, read_whole_numbers, times_ns
 from hostler.sim.traces.tables.files import PARQUET, TableFrame, read_frame
 from hostler.sim.traces.tables.rows import gang_of_row, host_of_row, spec_of_row
 from hostler.sim.workload import FOREVER, Ints, Workload, numbered_names
@@ -27,12 +28,119 @@ from hostler.sim.workload import FOREVER, Ints, Workload, numbered_names
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["hosts_path", "read_hosts_table", "read_table", "recognizes_table"]
+__all__ = ["GUEST_COLUMNS", "HOST_COLUMNS", "hosts_path", "read_hosts_table", "read_table", "recognizes_table"]
 
+_SPEC_COLUMNS = (
+    "cpu", "memory", "storage", "gpus", "gpu_milli", "gpu_models", "priority", "tenant", "namespace", "labels", "more",
+)  # fmt: skip
+GUEST_COLUMNS = ("name", "arrival", "duration", "end", *_SPEC_COLUMNS, "gang", "gang_min", "gang_more", "count")
+HOST_COLUMNS = (
+    "name", "cpu", "memory", "storage", "guests", "gpus", "gpu_model", "labels", "rank", "count", "more",
+)  # fmt: skip
+
+_SECOND_NS = 10**9
+_PLAIN = r"^([0-9]{1,9}|[1-3][0-9]{9})(\.[0-9]{1,9})?$"  # seconds: 126 years, which stay below 2^62 ns
+_FOREVER_WORDS = frozenset({"inf", "forever"})
 _MOST_GUESTS = 20_000_000
 _USUAL_HOST = (64_000, 256 * 2**30)
 _GANG = ("gang", "gang_min", "gang_more")
 _PACKED = ".gz"
+
+
+def _read_whole_numbers(frame: TableFrame, name: str, *, empty: int) -> Ints:
+    """Return a column of whole numbers, zero or more."""
+    import polars as pl
+
+    series = frame.table[name]
+    found = series.cast(pl.Int64, strict=False)
+    filled = series.is_not_null() & (frame.texts(name) != "")
+    wrong = filled & (found.is_null() | (found.cast(pl.Float64) != series.cast(pl.Float64, strict=False)) | (found < 0))
+    frame.refuse(wrong, f"{name} is not a whole number from 0", "write a plain number")
+    return found.fill_null(empty).to_numpy()
+
+
+def _times_ns(frame: TableFrame, name: str, *, empty: int | None = None) -> Ints:
+    """Return a column of times or durations in nanoseconds; plain numbers are seconds.
+
+    ``empty`` is what an empty field means; without it an empty field is rejected. With FOREVER, ``inf`` means that too.
+    """
+    import polars as pl
+
+    series = frame.table[name]
+    if series.dtype in (pl.Duration, pl.Datetime):
+        found = _of_times(frame, name, series)
+    elif series.dtype.is_numeric():
+        found = _of_numbers(frame, name, series.cast(pl.Float64), empty)
+        if series.dtype.is_integer():
+            found = series.cast(pl.Int64) * _SECOND_NS
+    else:
+        found = _of_texts(frame, name, frame.texts(name).str.strip_chars(), empty)
+    if empty is None:
+        frame.refuse(found.is_null(), f"{name} is empty", "every guest has one")
+    return found.fill_null(empty or 0).to_numpy()
+
+
+def _of_times(frame: TableFrame, name: str, series: pl.Series) -> pl.Series:
+    import polars as pl
+
+    is_duration = series.dtype == pl.Duration
+    seconds = series.dt.total_seconds() if is_duration else series.dt.epoch("s")
+    wrong = (seconds < 0) | (seconds > MAX_AMOUNT // _SECOND_NS)
+    frame.refuse(wrong, f"{name} is negative or beyond 2^62 ns", "times are zero or more")
+    found = series.dt.total_nanoseconds() if is_duration else series.dt.epoch("ns")
+    frame.refuse(found < 0, f"{name} is negative", "times are zero or more")
+    return found
+
+
+def _of_numbers(frame: TableFrame, name: str, seconds: pl.Series, empty: int | None) -> pl.Series:
+    import polars as pl
+
+    frame.refuse(seconds < 0, f"{name} is negative", "times are zero or more")
+    is_endless = seconds.is_infinite() & (empty == FOREVER)
+    frame.refuse(
+        ((seconds * _SECOND_NS > MAX_AMOUNT) | seconds.is_nan()) & ~is_endless,
+        f"{name} is no time of ours",
+        "in seconds",
+    )
+    rounded = (
+        pl.select(pl.when(is_endless | seconds.is_null()).then(None).otherwise(seconds)).to_series()
+    ) * _SECOND_NS
+    return rounded.round().cast(pl.Int64)
+
+
+def _of_texts(frame: TableFrame, name: str, texts: pl.Series, empty: int | None) -> pl.Series:
+    import polars as pl
+
+    is_empty = texts.is_null() | (texts == "")
+    is_plain = texts.str.contains(_PLAIN).fill_null(value=False)
+    parts = texts.str.splitn(".", 2).struct.unnest()
+    part = parts["field_1"].fill_null("").str.pad_end(9, "0").cast(pl.Int64, strict=False)
+    plain = parts["field_0"].cast(pl.Int64, strict=False) * _SECOND_NS + part
+    others = texts.filter(~is_plain & ~is_empty).unique(maintain_order=True).to_list()
+    if not others:
+        return pl.select(pl.when(is_empty).then(None).otherwise(plain)).to_series()
+    values = [_of_text(frame, name, texts, text, empty) for text in others]
+    read = texts.replace_strict(others, values, default=None, return_dtype=pl.Int64)
+    return pl.select(pl.when(is_plain).then(plain).otherwise(read)).to_series()
+
+
+def _of_text(frame: TableFrame, name: str, texts: pl.Series, text: str, empty: int | None) -> int:
+    """Read one text that is no plain decimal."""
+    if text.lower() in _FOREVER_WORDS and empty == FOREVER:
+        return FOREVER
+    where = frame.where((texts == text).arg_max() or 0)
+    try:
+        return parse_time(text)
+    except QuantityError as error:
+        try:
+            found = Decimal(text) * _SECOND_NS
+        except ArithmeticError:
+            hint = 'write seconds, a duration such as "5m", or 2026-01-31T12:00:00Z'
+            raise InputError(f"{where}: {name} is {quote(text)}, not a time", hint=hint) from error
+    if not found.is_finite() or not 0 <= found <= MAX_AMOUNT:
+        problem = "negative" if found.is_finite() and found < 0 else "no time of ours"
+        raise QuantityError(f"{where}: {name} {quote(text)} is {problem}", hint="times are zero or more, in seconds")
+    return int(found.to_integral_value())
 
 
 def recognizes_table(path: Path) -> bool:
@@ -70,7 +178,7 @@ def _repeated(frame: TableFrame) -> TableFrame:
         return frame
     import polars as pl
 
-    counts = read_whole_numbers(frame, "count", empty=1)
+    counts = _read_whole_numbers(frame, "count", empty=1)
     total = float(counts.sum(dtype=np.float64))
     if total > _MOST_GUESTS:
         raise InputError(f"{frame.path}: it has {total:,.0f} guests", hint=f"at most {_MOST_GUESTS:,}")
@@ -113,7 +221,7 @@ def _distinct(frame: TableFrame, names: list[str]) -> tuple[pl.DataFrame, Ints]:
 
 
 def _specs(frame: TableFrame) -> tuple[tuple[GuestSpec, ...], Ints]:
-    names = [name for name in SPEC_COLUMNS if name in frame.table.columns]
+    names = [name for name in _SPEC_COLUMNS if name in frame.table.columns]
     if not names:
         raise InputError(f"{frame.path}:1: there is no column of what guests ask for", hint="such as cpu or memory")
     unique, row_kind = _distinct(frame, names)
@@ -156,16 +264,16 @@ def _gangs(frame: TableFrame, specs: tuple[GuestSpec, ...], spec_of: Ints) -> tu
 
 def _times(frame: TableFrame) -> tuple[Ints, Ints]:
     count = len(frame.table)
-    arrives = times_ns(frame, "arrival") if "arrival" in frame.table.columns else np.zeros(count, dtype=np.int64)
+    arrives = _times_ns(frame, "arrival") if "arrival" in frame.table.columns else np.zeros(count, dtype=np.int64)
     if "duration" in frame.table.columns and "end" in frame.table.columns:
         raise InputError(f"{frame.path}:1: there are both duration and end", hint="keep one of the columns")
     if "duration" in frame.table.columns:
-        return arrives, times_ns(frame, "duration", empty=FOREVER)
+        return arrives, _times_ns(frame, "duration", empty=FOREVER)
     if "end" not in frame.table.columns:
         return arrives, np.full(count, FOREVER, dtype=np.int64)
     import polars as pl
 
-    ends = times_ns(frame, "end", empty=FOREVER)
+    ends = _times_ns(frame, "end", empty=FOREVER)
     is_early = (ends != FOREVER) & (ends < arrives)
     frame.refuse(pl.Series(is_early), "the guest ends before it arrives", "end is a time, not a duration")
     return arrives, np.where(ends == FOREVER, FOREVER, ends - arrives)
@@ -190,7 +298,7 @@ def read_hosts_table(path: Path) -> tuple[Host, ...]:
     if "name" not in frame.table.columns:
         raise InputError(f"{path}:1: there is no column name", hint="every host has a name")
     counts = (
-        read_whole_numbers(frame, "count", empty=1)
+        _read_whole_numbers(frame, "count", empty=1)
         if "count" in frame.table.columns
         else np.ones(len(frame.lines), np.int64)
     )

@@ -1,8 +1,8 @@
-"""The index of waiting guests: which of them an event may cure, looked up by shape.
+"""Which waiting guests are tried again after an event: those it may cure, and those that depend on moved guests.
 
 When hosts improve, one kernel call finds the waiting (shape, policy) pairs whose amounts could now fit on the improved
 rows. Those few pairs are checked exactly, and only a pair that fits somewhere is opened in the queue. A pair with peer
-rules is checked when a guest that it depends on is placed or leaves, on any host (``watch_index``).
+rules is checked when a guest that it depends on is placed or leaves, on any host (``WatchIndex``).
 
 Invariant: skipping a pair never hides a fit. What is skipped is only what certainly still fails.
 """
@@ -13,12 +13,15 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from hostler.engine.cluster.counters import Counters
 from hostler.engine.cluster.shapes import Shape
+from hostler.engine.cluster.terms import Counted, Namespaces, PortHolders, ResolvedTerm, multiplicity, resolve
 from hostler.engine.gangs.queue import GANG_KEY
 from hostler.engine.gangs.room import GangRoom
 from hostler.engine.kernels import wake as kernels_wake
 from hostler.engine.kernels.layout import Int32s, Int64s
 from hostler.engine.plugins.across_guests import GuestAffinity, PortsFilter, SpreadFilter
+from hostler.engine.policy.peer_rules import PeerOptions, watched_guests
 from hostler.engine.policy.profiles import NO_POLICY
 from hostler.engine.preemption.preemption import is_resolvable
 from hostler.engine.state.gang_book import GANG
@@ -26,14 +29,82 @@ from hostler.engine.state.nominations import NOMINATION
 from hostler.engine.state.queue import WAITING, WaitKey
 from hostler.engine.state.state import State
 from hostler.engine.verdicts.verdicts import failures_on
-from hostler.engine.wakeups.watch_index import WatchIndex
 from hostler.errors import PluginError
-from hostler.model import Reason
+from hostler.model import GuestSpec, Reason
 
-__all__ = ["WaitIndex"]
+__all__ = ["WaitIndex", "WatchIndex"]
 
+# Entries of what is derived: guests come and go with ever other terms while the same pairs wait.
+_MAX_COUNTS = 100_000
+_MAX_MEANT = 10_000
 _ABOUT_OTHERS = frozenset({GuestAffinity.name, SpreadFilter.name, PortsFilter.name})
 _FEW = 64  # waiting pairs that are all looked at whenever guests move
+
+
+class WatchIndex:
+    """The waiting pairs by the groups of guests that they depend on.
+
+    A placement is checked only for the pairs that it may concern.
+    """
+
+    def __init__(self) -> None:
+        self._watches: dict[WaitKey, tuple[Counted, ...]] = {}
+        self._spec: dict[WaitKey, GuestSpec] = {}
+        self._watchers: dict[Counted, dict[WaitKey, None]] = {}
+        self._counts: dict[tuple[Counted, int], tuple[Shape, bool]] = {}  # whether a shape is watched; derived
+        self._meant: dict[ResolvedTerm, set[WaitKey]] = {}  # the pairs that a term is about; derived
+        self._labels_seen = -1  # the labels of namespaces by which it was derived
+
+    def add(self, key: WaitKey, shape: Shape, options: PeerOptions) -> None:
+        """Add a pair."""
+        self._spec[key] = shape.spec
+        self._watches[key] = watched_guests(shape.spec, options)
+        for counted in self._watches[key]:
+            self._watchers.setdefault(counted, {})[key] = None
+        self._meant.clear()
+
+    def remove(self, key: WaitKey) -> None:
+        """Remove a pair."""
+        self._spec.pop(key, None)
+        for counted in self._watches.pop(key, ()):
+            keys = self._watchers[counted]
+            keys.pop(key, None)
+            if not keys:
+                del self._watchers[counted]
+        self._meant.clear()
+
+    def pairs_concerned(self, moved: Iterable[Shape], counters: Counters) -> set[WaitKey]:
+        """Return the pairs that placements or departures of these shapes may concern."""
+        is_full = len(self._counts) > _MAX_COUNTS or len(self._meant) > _MAX_MEANT
+        if self._labels_seen != counters.labels_version or is_full:
+            self._labels_seen = counters.labels_version
+            self._counts.clear()
+            self._meant.clear()
+        namespaces = counters.namespaces
+        found: set[WaitKey] = set()
+        for shape in moved:
+            for counted, keys in self._watchers.items():
+                if self._is_counted(counted, shape, namespaces):
+                    found.update(keys)
+            for term in shape.spec.anti_affinity:
+                found.update(self._meant_by(resolve(term, shape.spec.namespace), namespaces))
+        return found
+
+    def _is_counted(self, counted: Counted, shape: Shape, namespaces: Namespaces) -> bool:
+        known = self._counts.get((counted, shape.number))
+        if known is None or known[0] is not shape:
+            if isinstance(counted, PortHolders):
+                counts = any(port.conflicts(counted.port) for port in shape.spec.ports)
+            else:
+                counts = multiplicity(counted, shape.spec, namespaces) > 0
+            known = self._counts[counted, shape.number] = (shape, counts)
+        return known[1]
+
+    def _meant_by(self, term: ResolvedTerm, namespaces: Namespaces) -> set[WaitKey]:
+        meant = self._meant.get(term)
+        if meant is None:
+            meant = self._meant[term] = {k for k, spec in self._spec.items() if term.matches(spec, namespaces)}
+        return meant
 
 
 class WaitIndex:
