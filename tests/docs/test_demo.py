@@ -29,4 +29,5 @@ def test_the_demo_ends_with_a_comparison_and_the_path_of_a_report(tmp_path):
     for text in ("policy spread", "policy pack", "policy fgd", "fits nowhere", "identical", "What to type next"):
         assert text in done.stdout
     assert "dot_product" in done.stdout
+    assert "the demo's cluster and its files are removed" in done.stdout or "is left out" in done.stdout
     assert report.read_text().startswith("<!DOCTYPE html>")

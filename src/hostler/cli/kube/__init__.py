@@ -32,6 +32,7 @@ COMMANDS: Table = {
     "status": ("hostler.cli.kube.local", "status", "Show local control planes and their health."),
     "logs": ("hostler.cli.kube.local", "logs", "Show the logs of a local control plane."),
     "down": ("hostler.cli.kube.local", "down", "Stop a local control plane and delete its data."),
+    "demo": ("hostler.cli.kube.demo", "demo", "Show the scheduler on a local cluster, and remove it."),
     "load": ("hostler.cli.kube.load", "load", "Create nodes, pods, gangs and churn for experiments."),
     "binaries": ("hostler.cli.kube.local", "binaries", "Find or build the programs of control planes."),
 }

@@ -17,7 +17,7 @@ import msgspec
 
 from hostler.kube.local.build import TESTS, build, build_folder, recipe_for
 
-__all__ = ["ASSETS_VARIABLE", "Binary", "find_binaries", "version_of"]
+__all__ = ["ASSETS_VARIABLE", "Binary", "find_binaries", "missing_binaries", "version_of"]
 
 ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
 
@@ -52,6 +52,21 @@ class Binary(msgspec.Struct, frozen=True):
 def find_binaries(names: Iterable[str], report: Callable[[str], None]) -> dict[str, Binary]:
     """Find these programs and build the missing ones; ``report`` takes notes and progress."""
     wanted = list(dict.fromkeys(names))
+    found, built = _locate(wanted, report)
+    if built:
+        build(built, report)
+    missing = [name for name in wanted if name not in found]
+    found |= {name: Binary(name, build_folder() / name, _pinned_version(name), "built") for name in missing}
+    return {name: found[name] for name in wanted}
+
+
+def missing_binaries(names: Iterable[str], report: Callable[[str], None]) -> list[str]:
+    """Return the programs that ``find_binaries`` would have to build."""
+    return _locate(list(dict.fromkeys(names)), report)[1]
+
+
+def _locate(wanted: list[str], report: Callable[[str], None]) -> tuple[dict[str, Binary], list[str]]:
+    """Return the usable programs of the user, and those of the others that are not built yet."""
     found = {name: binary for name in wanted if (binary := _first_usable(name, report)) is not None}
     # A server newer than its API server requests features that the latter lacks.
     servers = [name for name in wanted if name in _SERVERS]
@@ -59,12 +74,7 @@ def find_binaries(names: Iterable[str], report: Callable[[str], None]) -> dict[s
     if len(minors) > 1:
         report("the servers found have different versions; all of them are replaced by our own build")
         found = {name: binary for name, binary in found.items() if name not in _SERVERS or binary.origin == "built"}
-    missing = [name for name in wanted if name not in found]
-    built = [name for name in missing if not (build_folder() / name).exists()]
-    if built:
-        build(built, report)
-    found |= {name: Binary(name, build_folder() / name, _pinned_version(name), "built") for name in missing}
-    return {name: found[name] for name in wanted}
+    return found, [name for name in wanted if name not in found and not (build_folder() / name).exists()]
 
 
 def version_of(path: Path) -> tuple[int, int, int] | None:
