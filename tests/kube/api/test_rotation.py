@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from pathlib import Path
 
@@ -139,7 +140,10 @@ def test_pod_service_account_renews_its_token_and_authority(tmp_path):
     (tmp_path / "ca.crt").write_bytes(authority.pem)
     environment = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
     access = read_access(environment=environment, home=tmp_path, service_account=tmp_path)
-    assert access.authority_file == tmp_path / "ca.crt"
+    renewed = Authority()
+    (tmp_path / "ca.crt").write_bytes(renewed.pem)
+    assert access.read_authority is not None
+    assert access.read_authority() == renewed.pem
     (tmp_path / "token").write_text("two")
     asyncio.run(access.credential.renew())
     assert access.credential.identity.token == "two"
@@ -152,3 +156,127 @@ def test_a_token_with_odd_characters_does_not_replace_a_good_one(tmp_path):
     token.write_text("bad\x07")
     asyncio.run(credential.renew())
     assert credential.identity.token == "good"
+
+
+# -- credentials that stand in the kubeconfig itself
+
+
+def embedded(folder: Path, port: int, authority: bytes, pair=None, *, current="c", host="127.0.0.1", **user) -> Path:
+    """Write a kubeconfig with the authority and the credentials in it, and a second context."""
+
+    def text(pem: bytes) -> str:
+        return base64.b64encode(pem).decode()
+
+    if pair is not None:
+        user |= {"client-certificate-data": text(pair.certificate), "client-key-data": text(pair.key)}
+    cluster = {"server": f"https://{host}:{port}", "certificate-authority-data": text(authority)}
+    content = {
+        "current-context": current,
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": user}, {"name": "other", "user": {"token": "of-another-user"}}],
+        "contexts": [
+            {"name": "c", "context": {"cluster": "c", "user": "u"}},
+            {"name": "d", "context": {"cluster": "c", "user": "other"}},
+        ],
+    }
+    path = folder / "config"
+    path.with_suffix(".new").write_text(json.dumps(content))
+    return path.with_suffix(".new").rename(path)
+
+
+def asking_embedded(folder: Path, work, authority: Authority, trusted: bytes, name: str):
+    """Run work with a client whose kubeconfig has everything in it; ``rewrite`` replaces the file."""
+
+    async def main():
+        async with serving(who, server_tls(authority.sign("server", "127.0.0.1"), authority)) as server:
+            path = embedded(folder, server.port, trusted, authority.sign(name))
+            client = KubeClient(AiohttpTransport(read_access(path)))
+
+            async def ask(write: bool = False) -> str:
+                answer = await (client.post("/a", {}) if write else client.read("/a"))
+                return json.loads(answer)["you"]
+
+            def rewrite(*words, host="127.0.0.1", port=server.port, **more):
+                embedded(folder, port, *words, host=host, **more)
+
+            try:
+                return await work(ask, rewrite)
+            finally:
+                await client.close()
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("write", [False, True], ids=["reads", "writes"])
+def test_embedded_certificate_that_was_replaced_is_used(tmp_path, write):
+    authority = Authority()
+
+    async def work(ask, rewrite):
+        before = await ask(write)
+        rewrite(authority.pem, authority.sign("new"))
+        return before, await ask(write)
+
+    assert asking_embedded(tmp_path, work, authority, authority.pem, "old") == ("old", "new")
+
+
+def test_embedded_authority_that_was_replaced_is_used(tmp_path):
+    ours, another = Authority("ours"), Authority("another")
+
+    async def work(ask, rewrite):
+        with pytest.raises(TransportError, match="not trusted"):
+            await ask()
+        rewrite(another.pem + ours.pem, ours.sign("me"))
+        return await ask(), await ask(write=True)
+
+    assert asking_embedded(tmp_path, work, ours, another.pem, "me") == ("me", "me")
+
+
+def test_embedded_token_that_was_replaced_is_used(tmp_path):
+    access = read_access(embedded(tmp_path, 6443, Authority().pem, token="one"))
+    embedded(tmp_path, 6443, Authority().pem, token="two")
+    asyncio.run(access.credential.renew())
+    assert access.credential.identity.token == "two"
+
+
+@pytest.mark.parametrize("wrong", ["half", "gone", "no user", "another server", "plugin", "nothing"])
+def test_kubeconfig_that_is_no_longer_ours_changes_nothing(tmp_path, wrong):
+    authority = Authority()
+
+    async def work(ask, rewrite):
+        path = tmp_path / "config"
+        if wrong == "half":
+            path.write_text(path.read_text()[:200])
+        elif wrong == "gone":
+            path.unlink()
+        elif wrong == "no user":
+            path.write_text(path.read_text().replace('"u"', '"v"', 1))
+        elif wrong == "another server":
+            rewrite(authority.pem, authority.sign("new"), host="10.0.0.1")
+        elif wrong == "plugin":
+            rewrite(authority.pem, exec={"command": "true", "apiVersion": "client.authentication.k8s.io/v1"})
+        else:
+            rewrite(authority.pem)
+        seen = await ask()
+        rewrite(authority.pem, authority.sign("new"))
+        return seen, await ask()
+
+    assert asking_embedded(tmp_path, work, authority, authority.pem, "old") == ("old", "new")
+
+
+def test_another_current_context_does_not_move_a_client(tmp_path):
+    authority = Authority()
+
+    async def work(ask, rewrite):
+        rewrite(authority.pem, authority.sign("new"), current="d")
+        return await ask()
+
+    assert asking_embedded(tmp_path, work, authority, authority.pem, "old") == "new"
+
+
+def test_unchanged_kubeconfig_is_not_parsed_again(tmp_path, monkeypatch):
+    access = read_access(embedded(tmp_path, 6443, Authority().pem, token="one"))
+    files = []
+    monkeypatch.setattr(Path, "read_bytes", lambda path: files.append(path))
+    asyncio.run(access.credential.renew())
+    assert files == []
+    assert access.credential.identity.token == "one"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -26,7 +26,7 @@ from hostler.kube.api.credentials import (
     TokenFile,
     read_token,
 )
-from hostler.kube.api.kubeconfig import ChosenContext, KubeconfigCluster, KubeconfigUser, choose, read_kubeconfig
+from hostler.kube.api.kubeconfig import ContextFiles, KubeconfigCluster, KubeconfigUser
 from hostler.kube.api.tls import load_certificate, make_tls, read_pem
 
 __all__ = ["Access", "read_access"]
@@ -41,7 +41,7 @@ class Access(msgspec.Struct, kw_only=True):
     server: str  # https://host:port, perhaps with a path; no slash at the end
     credential: Credential
     authority: bytes = b""  # PEM; empty: the system's
-    authority_file: Path | None = None  # the file that holds the authority, if any: it may change
+    read_authority: Callable[[], bytes] | None = None  # reads it again if it is in a file: it may change
     is_insecure: bool = False
     server_name: str = ""  # the name in its certificate; empty: the host of ``server``
     namespace: str = "default"
@@ -63,7 +63,7 @@ def read_access(
     """Find out how to reach the API server."""
     paths = _kubeconfig_paths(kubeconfig, environment, home)
     if paths:
-        return _access_of(choose(read_kubeconfig(paths), context), ", ".join(map(str, paths)))
+        return _access_of(ContextFiles(paths, context), ", ".join(map(str, paths)))
     if environment.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").exists():
         return _access_in_pod(environment, service_account)
     raise InputError(
@@ -87,25 +87,27 @@ def _kubeconfig_paths(kubeconfig: Path | None, environment: Mapping[str, str], h
 def _access_in_pod(environment: Mapping[str, str], folder: Path) -> Access:
     host, port = environment["KUBERNETES_SERVICE_HOST"], environment.get("KUBERNETES_SERVICE_PORT", "443")
     namespace = folder / "namespace"
+
+    def read_authority() -> bytes:
+        return read_pem("", "ca.crt", str(folder), "the service account's ca.crt")
+
     return Access(
         server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
         credential=TokenFile(folder / "token"),
-        authority=read_pem("", "ca.crt", str(folder), "the service account's ca.crt"),
-        authority_file=folder / "ca.crt",
+        authority=read_authority(),
+        read_authority=read_authority,
         namespace=namespace.read_text("utf-8").strip() if namespace.exists() else "default",
         source="the service account of this pod",
     )
 
 
-def _access_of(choice: ChosenContext, source: str) -> Access:
+def _access_of(files: ContextFiles, source: str) -> Access:
+    choice = files.first
     cluster, where = choice.cluster, f"{source}: context {quote(choice.context)}"
-    is_in_file = bool(cluster.certificate_authority) and not cluster.certificate_authority_data
     try:
         server = _checked_server(cluster)
-        authority = read_pem(
-            cluster.certificate_authority_data, cluster.certificate_authority, cluster.folder, "certificate-authority"
-        )
-        credential = _credential_of(choice.user, cluster, server)
+        authority = _authority_of(cluster)
+        credential = _credential_of(files, server)
         # Checked now and not at the first call: an unusable certificate is an error of the file.
         make_tls(authority, credential.identity, is_insecure=cluster.insecure_skip_tls_verify)
     except HostlerError as error:
@@ -115,7 +117,7 @@ def _access_of(choice: ChosenContext, source: str) -> Access:
         server=server,
         credential=credential,
         authority=authority,
-        authority_file=Path(cluster.folder) / cluster.certificate_authority if is_in_file else None,
+        read_authority=(lambda: _authority_of(files.read().cluster)) if authority else None,
         is_insecure=cluster.insecure_skip_tls_verify,
         server_name=cluster.tls_server_name,
         namespace=choice.namespace,
@@ -139,14 +141,32 @@ def _checked_server(cluster: KubeconfigCluster) -> str:
     return server
 
 
-def _credential_of(user: KubeconfigUser, cluster: KubeconfigCluster, server: str) -> Credential:
+def _authority_of(cluster: KubeconfigCluster) -> bytes:
+    return read_pem(
+        cluster.certificate_authority_data, cluster.certificate_authority, cluster.folder, "certificate-authority"
+    )
+
+
+def _credential_of(files: ContextFiles, server: str) -> Credential:
+    user, cluster = files.first.user, files.first.cluster
     if why := _why_not(user):
         raise InputError(why, hint="use a token, a client certificate or an exec plugin")
     identity = _identity_of(user)
     if user.exec is not None:
         return ExecPlugin(user.exec, Path(user.folder), _cluster_info(cluster, server))
-    has_files = bool(user.token_file or user.client_certificate or user.client_key)
-    return FileCredential(lambda: _identity_of(user)) if has_files else FixedCredential(identity)
+    if not (identity.token or identity.certificate):
+        return FixedCredential(identity)
+    return FileCredential(lambda: _identity_again(files.read().user))
+
+
+def _identity_again(user: KubeconfigUser) -> ClientIdentity:
+    """Read a user's credentials from a file that has changed; it must still be a user of the same kind."""
+    if user.exec is not None or _why_not(user):
+        raise InputError("the user has another kind of credentials now", hint="restart to use them")
+    identity = _identity_of(user)
+    if not (identity.token or identity.certificate):
+        raise InputError("the user has no credentials any more", hint="is the file being written?")
+    return identity
 
 
 def _identity_of(user: KubeconfigUser) -> ClientIdentity:
@@ -182,10 +202,8 @@ def _why_not(user: KubeconfigUser) -> str:
 
 def _cluster_info(cluster: KubeconfigCluster, server: str) -> dict[str, object]:
     """Return what a credential plugin receives about the cluster if it asks for it."""
-    authority = read_pem(
-        cluster.certificate_authority_data, cluster.certificate_authority, cluster.folder, "certificate-authority"
-    )
-    info: dict[str, object] = {"server": server, "certificate-authority-data": authority}  # bytes are written as base64
+    # Bytes are written as base64.
+    info: dict[str, object] = {"server": server, "certificate-authority-data": _authority_of(cluster)}
     if cluster.tls_server_name:
         info["tls-server-name"] = cluster.tls_server_name
     if cluster.insecure_skip_tls_verify:

@@ -213,7 +213,7 @@ class AiohttpTransport:
         self._reads: aiohttp.ClientSession | None = None
         self._writes: Connections | None = None
         self._identity: ClientIdentity | None = None
-        self._authority = Authority(access.authority, access.authority_file)
+        self._authority = Authority(access.authority, access.read_authority)
         self._tls: ssl.SSLContext | None = None
         self._headers: dict[tuple[str, str, bool], CIMultiDict[str]] = {}
         self._heads: dict[tuple[str, str, str], str] = {}  # for writes, from the HTTP version to the length of the body

@@ -2,6 +2,10 @@
 
 If several files define an entry, the first one counts. Paths in a file are relative to its folder. Errors show names
 only, never other contents of these files. Used by ``access``.
+
+``ContextFiles`` reads the files again when one of them changed, for processes that run for longer than a certificate is
+valid. It keeps the context that was chosen first, and its server: another current context does not move a process to
+another cluster, and credentials of one cluster are never sent to another.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from hostler.errors import InputError
 
 __all__ = [
     "ChosenContext",
+    "ContextFiles",
     "ExecSettings",
     "Kubeconfig",
     "KubeconfigCluster",
@@ -154,6 +159,39 @@ def read_kubeconfig(paths: Sequence[Path]) -> Kubeconfig:
         if not config.current_context:
             config = msgspec.structs.replace(config, current_context=file.current_context)
     return config
+
+
+class ContextFiles:
+    """One context of some files; ``first`` is what they said at the start."""
+
+    def __init__(self, paths: Sequence[Path], name: str = "") -> None:
+        self._paths = tuple(paths)
+        self._versions = self._look()
+        self.first = self._last = choose(read_kubeconfig(self._paths), name)
+
+    def read(self) -> ChosenContext:
+        """Return the context as the files have it now; InputError if they lack it or name another server."""
+        versions = self._look()
+        if versions != self._versions:
+            found = choose(read_kubeconfig(self._paths), self.first.context)
+            if found.cluster.server != self.first.cluster.server:
+                raise InputError(
+                    f"context {quote(found.context)} now names another server", hint="restart to follow it"
+                )
+            self._last, self._versions = found, versions
+        return self._last
+
+    def _look(self) -> list[tuple[int, int, int] | None]:
+        """Return what changes whenever a file is written or replaced; None for a file that is missing."""
+        found: list[tuple[int, int, int] | None] = []
+        for path in self._paths:
+            try:
+                state = path.stat()
+            except OSError:
+                found.append(None)
+            else:
+                found.append((state.st_ino, state.st_size, state.st_mtime_ns))
+        return found
 
 
 def choose(config: Kubeconfig, name: str = "") -> ChosenContext:

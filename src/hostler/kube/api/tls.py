@@ -10,10 +10,11 @@ import base64
 import binascii
 import ssl
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from hostler.errors import InputError
+from hostler.errors import HostlerError, InputError
 from hostler.kube.api.credentials import REREAD_S, ClientIdentity
 
 __all__ = ["Authority", "load_certificate", "make_tls", "read_pem"]
@@ -41,24 +42,24 @@ def read_pem(data: str, path: str, folder: str, what: str) -> bytes:
 
 
 class Authority:
-    """The authorities that we trust. If they are in a file, it is read again each minute."""
+    """The authorities that we trust. If they are in a file, ``read`` reads it again each minute."""
 
-    def __init__(self, pem: bytes, file: Path | None) -> None:
+    def __init__(self, pem: bytes, read: Callable[[], bytes] | None) -> None:
         self.pem = pem
-        self._file = file
+        self._read = read
         self._due_at = 0.0
 
     def renew(self, now_s: float) -> bool:
         """Read the file if it is due; return whether it changed. An unusable file is ignored."""
-        if self._file is None or now_s < self._due_at:
+        if self._read is None or now_s < self._due_at:
             return False
         self._due_at = now_s + REREAD_S
         try:
-            pem = read_pem("", str(self._file), "", "certificate-authority")
+            pem = self._read()
             if not pem or pem == self.pem:
                 return False
             make_tls(pem, ClientIdentity())
-        except InputError:
+        except HostlerError:
             return False
         self.pem = pem
         return True
