@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,9 @@ from hostler.sim.sweeps.cells import CellResult, SweepCell
 from hostler.sim.sweeps.comparison import compare
 from tests.cli.cli_in_process import hostler
 from tests.sim.small_openb import SEEDS, write_small_openb
+
+SAMPLES = Path(__file__).resolve().parents[2] / "data/samples"
+JOBS, JOBS_HOSTS = SAMPLES / "jobs.csv", SAMPLES / "jobs.hosts.csv"
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +158,38 @@ class TestCommand:
         done = hostler("sim", "compare", file, *words)
         assert done.code == 0, done.err
         assert {(row["workload"], row["policy"]) for row in done.json} == {("busy", "spread"), ("busy", "mine")}
+
+    def test_trace_is_compared_directly_as_run_plays_it(self):
+        policies = ("spread", "pack")
+        words = ("--figure", "wait_mean_s,cpu_mean", "--jobs", "1", "--runs", "2", "-o", "json")
+        done = hostler("sim", "compare", JOBS, "--policies", ",".join(policies), "--hosts-file", JOBS_HOSTS, *words)
+        assert done.code == 0, done.err
+        rows = {(row["policy"], row["figure"]): row["mean"] for row in done.json}
+        assert {row["workload"] for row in done.json} == {"jobs"}
+        for policy in policies:
+            alone = hostler("sim", "run", JOBS, "--hosts-file", JOBS_HOSTS, "--policy", policy, "-o", "json").json
+            assert rows[policy, "cpu_mean"] == pytest.approx(alone["cpu_mean"])
+            assert rows[policy, "wait_mean_s"] == pytest.approx(alone["waits"]["mean"])
+
+    @pytest.mark.parametrize(
+        ("words", "problem"),
+        [
+            ((JOBS, "--workload", "cpu050"), "--workload is for openb"),
+            ((JOBS, "--tune", "1"), "--tune is for openb"),
+            ((JOBS, "--bound"), "--bound is for openb"),
+            (("openb", "--hosts", "3"), "--hosts is for traces"),
+            (("nowhere.csv",), "there is no such file"),
+        ],
+    )
+    def test_options_that_do_not_go_with_a_trace_are_refused(self, words, problem):
+        done = hostler("sim", "compare", *words, "--policies", "spread,pack", "--runs", "1")
+        assert done.code == 2
+        assert problem in done.err
+
+    def test_dask_without_a_scheduler_is_unavailable(self, data_dir):
+        done = self.compare(data_dir, "--dask", "tcp://127.0.0.1:9")
+        assert done.code == 3
+        assert done.error == "no Dask scheduler answers at tcp://127.0.0.1:9"
 
     def test_a_scenario_without_chance_has_no_interval(self, tmp_path):
         file = tmp_path / "even.yaml"

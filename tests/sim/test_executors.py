@@ -15,6 +15,7 @@ from hostler.errors import InputError, PluginError, UnavailableError
 from hostler.sim.sweeps.cells import CellResult, SweepCell, cell_key, hash_plugin_files, run_cell, run_cell_or_fail
 from hostler.sim.sweeps.dask_cluster import run_on_dask
 from hostler.sim.sweeps.executors import run_here, run_in_processes
+from tests.cli.cli_in_process import hostler
 from tests.sim.small_openb import small_cells, write_small_openb
 from tests.wait import wait_until
 
@@ -153,6 +154,12 @@ class TestDask:
     def test_dask_gives_the_same_bytes(self, data_dir, address):
         cells = mixed_cells(data_dir)
         assert contents(run_on_dask(cells, address)) == contents(run_here(cells))
+
+    def test_compare_on_dask_prints_the_same(self, data_dir, address):
+        words = ("sim", "compare", "--policies", "fgd,random", "--seeds", "1-2", "--data-dir", data_dir, "-o", "json")
+        here, there = hostler(*words, "--jobs", "1"), hostler(*words, "--dask", address)
+        assert there.code == 0, there.err
+        assert there.out == here.out
 
     def test_a_closed_run_leaves_the_cluster_as_it_was(self, data_dir, address):
         with closing(run_on_dask(small_cells(data_dir, 5), address)) as finished:

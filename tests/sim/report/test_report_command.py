@@ -60,6 +60,32 @@ def test_the_folder_of_a_sweep_becomes_a_page(tmp_path):
     assert "91.25" in target.read_text()
 
 
+def test_sweep_of_scenarios_keeps_its_series_for_the_page(tmp_path):
+    scenario = tmp_path / "busy.yaml"
+    scenario.write_text(
+        "apiVersion: hostler/v1\nkind: Scenario\nhosts: [{name: host, count: 2, capacity: {cpu: 4}}]\n"
+        "arrivals: [{guest: {name: web, requests: {cpu: 1}}, count: 50}]\n"
+    )
+    folder = tmp_path / "results"
+    words = ("--policies", "spread,pack", "--runs", "2", "--jobs", "1")
+    assert hostler("sim", "sweep", folder, "--scenario", scenario, *words).code == 0
+    alone = hostler("sim", "run", scenario, "--policy", "pack", "--seed", "42", "-o", "json").json
+    (kept,) = (
+        result.played()
+        for result in ResultFolder(folder).results()
+        if (result.cell.policy_name, result.cell.seed) == ("pack", 42)
+    )
+    assert kept is not None
+    assert kept.waits.mean == alone["waits"]["mean"]
+    assert list(kept.series.waiting) == alone["series"]["waiting"]
+    assert kept.series.by_host == (), "the picture of all hosts is left out: it is most of the size"
+    result, target = made(tmp_path, folder)
+    assert result.code == 0, result.err
+    page = target.read_text()
+    assert "no measurements in time" not in page
+    assert "Waiting times" in page
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,7 @@ from hostler.cli.options import NumberRange, examples, plugin_option
 from hostler.cli.output.terminal import print_table, progress, say
 from hostler.cli.sim.grids import (
     check_workloads,
+    dask_option,
     jobs_option,
     policies_option,
     rows_options,
@@ -28,6 +29,7 @@ from hostler.cli.sim.grids import (
     write_rows,
 )
 from hostler.cli.sim.options import data_dir_option, tune_option
+from hostler.cli.sim.trace_options import is_trace, load_trace, refuse_openb_options, trace_options, trace_source
 from hostler.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,9 +45,10 @@ __all__ = ["compare"]
         "hostler sim compare --policies fgd,gpu_packing,first_fit",
         "hostler sim compare --policies fgd,first_fit --workload default,gpuspec33 --seeds 42-51 --bound",
         "hostler sim compare --policies spread,pack demo/scenarios/night.yaml -o csv -O night.csv",
+        "hostler sim compare --policies spread,pack jobs.csv --hosts 20 --host-gpus 8",
     )
 )
-@click.argument("what", metavar="[openb|SCENARIO.yaml]", default="openb", shell_complete=complete_input)
+@click.argument("what", metavar="[openb|SCENARIO|TRACE]", default="openb", shell_complete=complete_input)
 @policies_option()
 @workloads_option()
 @seeds_option()
@@ -75,6 +78,8 @@ __all__ = ["compare"]
     help="With --bound: the bound of those who place everybody that arrives before this point.",
 )
 @jobs_option()
+@dask_option()
+@trace_options()
 @data_dir_option()
 @plugin_option()
 @rows_options()
@@ -89,12 +94,17 @@ def compare(
     bound: bool,
     forced: float | None,
     jobs: int | None,
+    dask: str,
     data_dir: Path | None,
     plugins: tuple[Path, ...],
     output: str,
     output_file: str | None,
+    **options: Any,  # noqa: ANN401 (see trace_options)
 ) -> None:
-    """Compare policies: all see the same arrivals, and differences come with confidence intervals."""
+    """Compare policies: all see the same arrivals, and differences come with confidence intervals.
+
+    SCENARIO and TRACE are those of 'hostler sim run'.
+    """
     if not policies:
         raise click.UsageError("name the policies to compare: --policies fgd,first_fit")
     if against not in ("first", "best", *policies):
@@ -103,12 +113,19 @@ def compare(
         raise click.UsageError("--bound is for openb, where guests never leave")
     if forced is not None and not bound:
         raise click.UsageError("--forced needs --bound")
+    plays_trace = is_trace(what)
+    if plays_trace:
+        refuse_openb_options(plays_trace=True)
     output = select_format(output, output_file)
     with kernels() as compiled:
-        grid = _grid(what, policies, workloads, seeds, tune, data_dir, plugins)
+        if plays_trace:
+            grid = _trace_grid(what, options, policies, seeds, data_dir, plugins)
+        else:
+            grid = _grid(what, policies, workloads, seeds, tune, data_dir, plugins)
         cells = [*grid.cells(), *(grid.bounds(forced) if bound else ())]
-        compiled.announce()
-        results = _run(cells, jobs)
+        if not dask:
+            compiled.announce()
+        results = _run(cells, jobs, dask)
     rows = _compared(results, figures, against)
     if output == "table":
         _show(rows, len(seeds), is_bounded=bound)
@@ -140,11 +157,35 @@ def _grid(
     return Grid(workloads=workloads, policies=chosen, seeds=seeds, tunes=(tune,), plugins=files, data_dir=folder)
 
 
-def _run(cells: Sequence[SweepCell], jobs: int | None) -> list[CellResult]:
+def _trace_grid(
+    what: str,
+    options: Mapping[str, Any],
+    policies: tuple[str, ...],
+    seeds: tuple[int, ...],
+    data_dir: Path | None,
+    plugins: tuple[Path, ...],
+) -> Grid:
+    """Return the grid of a trace; it is read once here, so that its errors and notes come before anything runs."""
+    from hostler.sim.sweeps.cells import hash_plugin_files
+    from hostler.sim.sweeps.grids import Grid, ScenarioSource
+
+    workload = load_trace(what, **options, data_dir=data_dir)
+    if not len(workload):
+        raise InputError(f"{what}: there are no guests in it", hint="name a trace with at least one guest")
+    return Grid(
+        scenarios=(ScenarioSource(workload.name, "", "", trace_source(what, **options)),),
+        policies=select_policies(policies, plugins),
+        seeds=seeds,
+        plugins=hash_plugin_files(plugins),
+        data_dir=str(data_dir.resolve()) if data_dir else "",
+    )
+
+
+def _run(cells: Sequence[SweepCell], jobs: int | None, dask: str) -> list[CellResult]:
     """Run all cells; the first that fails ends it."""
     from hostler.sim.sweeps.cells import cell_key
 
-    runner = select_runner(jobs, "", len(cells))
+    runner = select_runner(jobs, dask, len(cells))
     found = {}
     with progress("runs", len(cells)) as advance, closing(runner(cells)) as finished:
         for done in finished:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMATS",
     "check_workloads",
+    "dask_option",
     "jobs_option",
     "policies_option",
     "rows_options",
@@ -113,6 +114,11 @@ def jobs_option() -> Callable[[F], F]:
         default=None,
         help="How many processes work at a time; else one per core.",
     )
+
+
+def dask_option() -> Callable[[F], F]:
+    """Add ``--dask ADDRESS``."""
+    return click.option("--dask", metavar="ADDRESS", default="", help="Work on the cluster of this Dask scheduler.")
 
 
 def _keep_runs(context: click.Context, parameter: click.Parameter, runs: int) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
-from click.core import ParameterSource
 
 from hostler.cli.completion import complete_input, complete_policy
 from hostler.cli.kernels import Kernels, kernels
@@ -20,7 +19,7 @@ from hostler.cli.sim.options import (
     tune_option,
     workload_option,
 )
-from hostler.cli.sim.trace_options import OPTION_NAMES, load_trace, trace_options
+from hostler.cli.sim.trace_options import is_trace, load_trace, refuse_openb_options, trace_options
 from hostler.model.vocabulary import plural
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-_TRACE_ENDINGS = (".csv", ".csv.gz", ".parquet", ".journal", ".txt", ".txt.gz")
 _LONG = 20_000  # guests from which on a progress bar is shown
 _POINTS = 12  # lines of the table of measurements
 
@@ -199,16 +197,16 @@ def run(
     openb/WORKLOAD; guests arrive and leave as recorded, and wait if they do not fit. A YAML or JSON file is a scenario,
     unless an option says how to read a trace.
     """
-    is_trace = _is_trace(what)
+    plays_trace = is_trace(what)
     if what != "openb":
         _refuse_other_words(what)
-        _refuse_openb_options(is_trace=is_trace)
+        refuse_openb_options(plays_trace=plays_trace)
     with kernels() as compiled:
         result: FillResult | ScenarioOutcome
         if what == "openb":
             number = 42 if seed is None else seed
             result = _openb(workload, policy or "fgd", number, tune, data_dir, plugins, compiled)
-        elif is_trace:
+        elif plays_trace:
             number = 42 if seed is None else seed
             result = _run_trace(what, {**options, "data_dir": data_dir}, policy, number, plugins, compiled)
         else:
@@ -223,35 +221,10 @@ def run(
         show_outcome(cast("ScenarioOutcome", result))
 
 
-def _is_trace(what: str) -> bool:
-    """Say whether a trace is meant: by its name, or by an option that only traces have."""
-    from hostler.errors import InputError
-
-    context = click.get_current_context()
-    given = [
-        option
-        for name, option in OPTION_NAMES.items()
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-    ]
-    if given and what == "openb":
-        hint = f"run openb as a trace: 'hostler sim run openb/default {given[0]} …'"
-        raise InputError(f"{given[0]} is for traces; 'openb' has its own hosts", hint=hint)
-    return bool(given) or what.startswith("openb/") or what.endswith(_TRACE_ENDINGS)
-
-
 def _refuse_other_words(what: str) -> None:
     """Reject a misspelled experiment."""
     if not Path(what).exists() and "." not in what and "/" not in what:
         raise click.UsageError(f"there is no experiment {what!r}; did you mean openb?")
-
-
-def _refuse_openb_options(*, is_trace: bool) -> None:
-    """Reject options that mean nothing to a scenario or a trace, instead of ignoring them."""
-    context = click.get_current_context()
-    for name in ("workload", "tune") if is_trace else ("workload", "tune", "data_dir"):
-        if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
-            reason = "a trace is run as it is" if is_trace else "a scenario says so itself"
-            raise click.UsageError(f"--{name.replace('_', '-')} is for openb; {reason}")
 
 
 def _openb(

@@ -13,6 +13,7 @@ from hostler.cli.options import FILE, examples, plugin_option
 from hostler.cli.output.terminal import note, print_table, progress, say
 from hostler.cli.sim.grids import (
     check_workloads,
+    dask_option,
     jobs_option,
     policies_option,
     rows_options,
@@ -65,7 +66,7 @@ def _tunes(context: click.Context, parameter: click.Parameter, text: str) -> tup
     help="GPU demand as a share of all GPUs, with commas between several.",
 )  # fmt: skip
 @jobs_option()
-@click.option("--dask", metavar="ADDRESS", default="", help="Work on the cluster of this Dask scheduler.")
+@dask_option()
 @click.option("--retry", is_flag=True, help="Run cells again that failed.")
 @click.option("--results", "is_query", is_flag=True, help="Run nothing; show what is in the folder.")
 @data_dir_option()

@@ -10,16 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from hostler.cli.output.terminal import note
 
 if TYPE_CHECKING:
+    from hostler.sim.sweeps.cells import TraceSource
     from hostler.sim.workload import Workload
 
-__all__ = ["OPTION_NAMES", "load_trace", "trace_options"]
+__all__ = ["OPTION_NAMES", "is_trace", "load_trace", "refuse_openb_options", "trace_options", "trace_source"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_ENDINGS = (".csv", ".csv.gz", ".parquet", ".journal", ".txt", ".txt.gz")
 MAX_DEVICES = 64  # as in the model, which is imported late
 OPTION_NAMES = {
     "format_name": "--format",
@@ -72,6 +75,32 @@ def trace_options() -> Callable[[F], F]:
     return add
 
 
+def is_trace(what: str) -> bool:
+    """Say whether a trace is meant: by its name, or by an option that only traces have."""
+    from hostler.errors import InputError
+
+    context = click.get_current_context()
+    given = [
+        option
+        for name, option in OPTION_NAMES.items()
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]
+    if given and what == "openb":
+        hint = f"run openb as a trace: 'hostler sim run openb/default {given[0]} …'"
+        raise InputError(f"{given[0]} is for traces; 'openb' has its own hosts", hint=hint)
+    return bool(given) or what.startswith("openb/") or what.endswith(_ENDINGS)
+
+
+def refuse_openb_options(*, plays_trace: bool) -> None:
+    """Reject options that mean nothing to a scenario or a trace, instead of ignoring them."""
+    context = click.get_current_context()
+    of_openb = {"workload": "--workload", "workloads": "--workload", "tune": "--tune"}
+    for name, option in (of_openb if plays_trace else {**of_openb, "data_dir": "--data-dir"}).items():
+        if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
+            reason = "a trace is run as it is" if plays_trace else "a scenario says so itself"
+            raise click.UsageError(f"{option} is for openb; {reason}")
+
+
 def load_trace(
     path: str,
     *,
@@ -103,6 +132,36 @@ def load_trace(
         note=note,
     )
     return read_trace(path, format_name, options)
+
+
+def trace_source(
+    path: str,
+    *,
+    format_name: str | None,
+    hosts: int | None,
+    host_cpu: str,
+    host_memory: str,
+    host_gpus: int | None,
+    hosts_file: Path | None,
+    mapped: tuple[str, ...],
+    censored: str,
+    no_tenants: bool,
+) -> TraceSource:
+    """Return the trace as data that goes to other processes and machines; its files are named by whole paths."""
+    from hostler.sim.sweeps.cells import TraceSource
+
+    return TraceSource(
+        path=str(Path(path).resolve()) if Path(path).exists() else path,
+        format=format_name,
+        hosts=hosts,
+        host_cpu=host_cpu,
+        host_memory=host_memory,
+        host_gpus=host_gpus,
+        hosts_file=str(hosts_file.resolve()) if hosts_file is not None else "",
+        columns=tuple(_mapping(mapped).items()),
+        censored="forever" if censored == "forever" else "end",
+        tenants=not no_tenants,
+    )
 
 
 def _mapping(mapped: tuple[str, ...]) -> dict[str, str]:

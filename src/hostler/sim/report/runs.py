@@ -21,6 +21,7 @@ from hostler.sim.sweeps.sweep import ResultFolder
 
 __all__ = ["Experiment", "ReportRuns", "Result", "Run", "collect_runs", "read_results", "run_of"]
 
+_MAP = "by_host"  # a series that sweeps leave out
 _NEEDED = {"openb": ("gpu_percent", "failed", "frag_percent")}
 
 Result = FillResult | ScenarioOutcome | CellResult
@@ -97,7 +98,7 @@ def run_of(result: Result) -> Run:
     tune = None if cell.kind == "scenario" else cell.tune
     return Run(
         cell.kind, cell.workload, cell.policy_name, cell.seed, tune, result.figures, result.failed_by_kind,
-        result.curves, None, result.error,
+        result.curves, result.played(), result.error,
     )  # fmt: skip
 
 
@@ -172,6 +173,8 @@ def _of_folder(path: str) -> Sequence[Result]:
     for result in results:
         if any(len(curve) != BINS for curve in result.curves.values()):
             raise InputError(f"{path}: the curves of {result.key} have not {BINS} points", hint=_HINT)
+        if problem := _problem_of_outcome(result):
+            raise InputError(f"{path}: the outcome of {result.key}: {problem}", hint=_HINT)
     return results
 
 
@@ -200,7 +203,8 @@ def _result(found: Any, source: str) -> Result:  # noqa: ANN401 (whatever a JSON
     if kind is None:
         raise InputError(f"{source}: this is no result of a simulation", hint=_HINT)
     try:
-        result = msgspec.convert(found, kind)
+        # As text again: a result of a sweep holds a part that is read later.
+        result = msgspec.json.decode(msgspec.json.encode(found), type=kind)
     except (msgspec.ValidationError, RecursionError) as error:
         raise InputError(f"{source}: this is no result of a simulation: {error}", hint=_HINT) from None
     problem = _problem(result)
@@ -213,12 +217,25 @@ def _problem(result: Result) -> str | None:
     """Say what is wrong with the lengths of curves and series."""
     if isinstance(result, ScenarioOutcome):
         series = result.series
-        lengths = {len(getattr(series, name)) for name in Series.__struct_fields__}
+        lengths = {
+            len(column) for name in Series.__struct_fields__ if (column := getattr(series, name)) or name != _MAP
+        }
         if lengths != {len(series.at_s)} or len({len(row) for row in series.by_host}) > 1:
             return "the columns of its series are not equally long"
         if any(later < earlier for earlier, later in zip(series.at_s, series.at_s[1:], strict=False)):
             return "the times of its series are not in order"
         return None
+    if isinstance(result, CellResult) and (problem := _problem_of_outcome(result)):
+        return problem
     curves = result.curves
     columns = (curves.alloc, curves.frag, curves.frag_ratio) if not isinstance(curves, dict) else curves.values()
     return None if all(len(column) == BINS for column in columns) else f"its curves have not {BINS} points"
+
+
+def _problem_of_outcome(result: CellResult) -> str | None:
+    """Say what is wrong with the series that a sweep kept of a scenario."""
+    try:
+        outcome = result.played()
+    except (msgspec.DecodeError, RecursionError) as error:
+        return f"its outcome is none: {error}"
+    return _problem(outcome) if outcome is not None else None

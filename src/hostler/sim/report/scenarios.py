@@ -152,7 +152,13 @@ def scenario_part(experiment: Experiment, colors: PolicyColors) -> Markup:
     if charts:
         parts.append(tag("div", *charts, class_="charts"))
     else:
-        parts.append(tag("p", "These results have no measurements in time: a sweep keeps figures only.", class_="note"))
+        parts.append(
+            tag(
+                "p",
+                "These results have no measurements in time: sweeps of older versions kept figures only.",
+                class_="note",
+            )
+        )
     parts += [*waits_tables(by_policy), *_maps(by_policy)]
     return tag("div", *parts)
 

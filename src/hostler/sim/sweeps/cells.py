@@ -24,12 +24,14 @@ from hostler.model import Policy
 if TYPE_CHECKING:
     from hostler.engine import Registry
     from hostler.sim.own_plugins import OwnPlugins
+    from hostler.sim.scenarios import Scenario, ScenarioOutcome
 
 __all__ = [
     "CellResult",
     "CellRun",
     "PluginFile",
     "SweepCell",
+    "TraceSource",
     "cell_key",
     "failed_result",
     "run_cell_bytes",
@@ -47,13 +49,29 @@ class PluginFile(msgspec.Struct, frozen=True):
     sha256: str
 
 
+class TraceSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A trace that is played as it is, and how it is read: the fields of ``TraceOptions`` that a user may give."""
+
+    path: str
+    format: str | None = None
+    hosts: int | None = None
+    host_cpu: str = ""
+    host_memory: str = ""
+    host_gpus: int | None = None
+    hosts_file: str = ""
+    columns: tuple[tuple[str, str], ...] = ()
+    censored: Literal["end", "forever"] = "end"
+    tenants: bool = True
+
+
 class SweepCell(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One run: an openb experiment or a scenario under a policy, or the upper bound of an openb experiment."""
+    """One run: an openb experiment, a scenario or a trace under a policy, or the upper bound of an openb experiment."""
 
     kind: Literal["openb", "scenario", "bound"] = "openb"
     workload: str = "default"  # of openb, or the scenario's name
     scenario: str = ""  # the scenario's document, as a JSON text
     source: str = ""  # the scenario's file, where it names others beside it
+    trace: TraceSource | None = None  # in place of a scenario's document
     policy: str | Policy = ""
     seed: int = 42
     tune: float = 1.3
@@ -84,6 +102,13 @@ class CellResult(msgspec.Struct, frozen=True, kw_only=True):
     curves: dict[str, tuple[float, ...]] = {}
     error: str = ""
     hint: str = ""
+    outcome: msgspec.Raw = msgspec.Raw(b"null")  # of a scenario, without the picture of its hosts; see ``played``
+
+    def played(self) -> ScenarioOutcome | None:
+        """Return what came of a scenario, with its series; None if the result holds figures only."""
+        from hostler.sim.scenarios.outcome import ScenarioOutcome
+
+        return msgspec.json.decode(self.outcome, type=ScenarioOutcome | None)
 
 
 class CellRun(NamedTuple):
@@ -176,21 +201,48 @@ def _run_bound(cell: SweepCell) -> CellResult:
 
 
 def _run_scenario(cell: SweepCell) -> CellResult:
-    from hostler.config import Document
-    from hostler.engine import BUILT_IN
-    from hostler.sim.scenarios import read_scenario, run_scenario
+    from hostler.sim.scenarios import run_scenario
 
-    document = Document(msgspec.json.decode(cell.scenario), cell.source or cell.workload)
-    scenario = read_scenario(document, {**BUILT_IN, **_own_plugins(cell).policies}, seed=cell.seed)
+    scenario = _scenario(cell)
     policy, registry = _policy(cell, scenario.policies)
     outcome = run_scenario(scenario, policy, cell.seed, registry)
+    # The picture of all hosts is nearly all of the size, and a sweep has many cells.
+    series = msgspec.structs.replace(outcome.series, by_host=())
+    kept = msgspec.structs.replace(outcome, series=series)
     return CellResult(
         key=cell_key(cell),
         hostler=__version__,
         cell=cell,
         figures=outcome.figures(),
         failed_by_kind=outcome.failed_by_kind,
+        outcome=msgspec.Raw(msgspec.json.encode(kept, order="sorted")),
     )
+
+
+def _scenario(cell: SweepCell) -> Scenario:
+    from hostler.config import Document
+    from hostler.engine import BUILT_IN
+    from hostler.sim.scenarios import read_scenario, scenario_of_trace
+
+    if cell.trace is None:
+        document = Document(msgspec.json.decode(cell.scenario), cell.source or cell.workload)
+        return read_scenario(document, {**BUILT_IN, **_own_plugins(cell).policies}, seed=cell.seed)
+    from hostler.sim.traces.formats import read_trace
+    from hostler.sim.traces.options import TraceOptions
+
+    trace = cell.trace
+    options = TraceOptions(
+        hosts=trace.hosts,
+        host_cpu=trace.host_cpu,
+        host_memory=trace.host_memory,
+        host_gpus=trace.host_gpus,
+        hosts_file=Path(trace.hosts_file) if trace.hosts_file else None,
+        columns=dict(trace.columns),
+        censored=trace.censored,
+        tenants=trace.tenants,
+        data_dir=Path(cell.data_dir) if cell.data_dir else None,
+    )
+    return scenario_of_trace(read_trace(trace.path, trace.format, options), cell.seed)
 
 
 def _own_plugins(cell: SweepCell) -> OwnPlugins:

@@ -19,7 +19,7 @@ from hostler.config.policies import read_policies
 from hostler.config.policy_file import PolicyEntry
 from hostler.errors import InputError
 from hostler.model import Policy
-from hostler.sim.sweeps.cells import PluginFile, SweepCell
+from hostler.sim.sweeps.cells import PluginFile, SweepCell, TraceSource
 
 __all__ = ["FIRST_SEED", "Grid", "ScenarioSource", "SweepFile", "count_seeds", "file_seeds", "own_policies"]
 __all__ += ["read_seeds", "read_sweep", "read_sweep_file", "scenario_source"]
@@ -54,11 +54,12 @@ class SweepFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class ScenarioSource(msgspec.Struct, frozen=True):
-    """A scenario as cells carry it."""
+    """A scenario as cells carry it: its document, or the trace that it plays."""
 
     name: str
     text: str
     source: str
+    trace: TraceSource | None = None
 
 
 class Grid(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,6 +85,7 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
                 workload=scenario.name,
                 scenario=scenario.text,
                 source=scenario.source,
+                trace=scenario.trace,
                 seed=seed,
                 policy=policy,
                 plugins=self.plugins,
