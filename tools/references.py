@@ -44,6 +44,7 @@ _OF = {
 _RESOURCES = "`resources`: names to weights 1 to 100, default `{cpu: 1, memory: 1}`"
 _TAKEN = "as if the guest were there"
 # Of each built-in scorer, before its weight: range, formula, arguments.
+_POLICY_HEADINGS = ("policy", "takes", "scorers and weights", "soft constraints", "ties by", "devices")
 SCORERS: Mapping[str, tuple[str, str, str]] = {
     "least_allocated": ("0 to 100", f"weighted mean of 100 x free / limit over resources, {_TAKEN}", _RESOURCES),
     "most_allocated": ("0 to 100", f"weighted mean of 100 x used / limit over resources, {_TAKEN}", _RESOURCES),
@@ -385,7 +386,7 @@ def policies_and_plugins() -> str:
     for policy in BUILT_IN.values():
         scorers = ", ".join(f"`{one.name}` {one.weight:+d}" for one in policy.scorers) or "none"
         name = f"`{policy.name}`" + (" (default)" if policy.name == DEFAULT_POLICY else "")
-        rows.append((name, policy.summary, scorers, ", ".join(policy.ties), policy.devices))
+        rows.append((name, policy.summary, scorers, policy.soft_constraints, ", ".join(policy.ties), policy.devices))
     filters, scorers_ = Registry.names()
     registry = Registry()
     filter_rows = [
@@ -398,7 +399,8 @@ def policies_and_plugins() -> str:
             "A policy is a list of filters, scorers with weights, keys that end ties, and a rule for devices. A file "
             "of kind `Config` or `Fleet` may declare more of them, and `extends` starts from one of these. A negative "
             "weight means that less is better.\n",
-            "## Policies\n\n" + _table(("policy", "takes", "scorers and weights", "ties by", "devices"), rows),
+            "## Policies\n\n"
+            + _table(("policy", "takes", "scorers and weights", "soft constraints", "ties by", "devices"), rows),
             "`fgd` measures by a typical mix of guests: the policy's own (`mix`), else that of the guests it knows.\n",
             "- `place`, `explain` and `capacity` from files, and the simulator: all guests of the input.",
             "- A live scheduler, the extender, `explain` on a live cluster and `hostler serve`: the placed guests.",

@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.engine.cache.reasons import float_totals, reason_counts, shape_reason, split_counts
+from hostler.engine.cache.reasons import reason_counts, shape_reason, split_counts
+from hostler.engine.cache.totals import float_totals
 from hostler.engine.cluster.shapes import Shape, ShapeTable
 from hostler.engine.cluster.tables import Tables
 from hostler.model import Expression, GuestSpec, Reason, Term, labels

@@ -190,8 +190,16 @@ class Twin:
                 raws[host.name][use.name] = before
                 weighted[host.name][use.name] = use.weight * value
                 totals[host.name] += use.weight * value
-        best = max(totals.values())
-        tied = [host for host in feasible if totals[host.name] == best]
+        first = dict.fromkeys(totals, 0)
+        if policy.soft_constraints == "first" and all(use.name != "preferred_hosts" for use in policy.scorers):
+            raw = self.raw_scores(policy, ScorerUse("preferred_hosts"), spec, feasible)
+            scaled = normalised(NORMALISERS["preferred_hosts"], raw) if raw else []
+            for host, before, value in zip(feasible if raw else (), raw or (), scaled, strict=True):
+                raws[host.name]["preferred_hosts"] = before
+                first[host.name] = weighted[host.name]["preferred_hosts"] = value
+        most = max(first.values())
+        best = max(total for name, total in totals.items() if first[name] == most)
+        tied = [host for host in feasible if (first[host.name], totals[host.name]) == (most, best)]
         winners = tuple(host.name for host in self.first_by_ties(policy, tied))
         return PossibleOutcome(winners, best, len(feasible), reasons, totals, raws, weighted)
 

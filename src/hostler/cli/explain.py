@@ -212,6 +212,9 @@ def _print(explained: ShownExplanation, *, is_wide: bool) -> None:
     if explained.hint:
         is_said = explained.was_bound or explained.if_started
         say(printable(f"{'' if is_said else f'It {explained.now}. '}What to do: {explained.hint}."))
+    if explained.explanation.ignored:
+        ignored = ", ".join(explained.explanation.ignored)
+        say(printable(f"Policy {explained.decision.policy} does not count its {ignored}."))
     if explained.said and not explained.decision.host:
         say(printable(f"Its scheduler says: {explained.said}"))
     if fitting and not explained.was_bound:

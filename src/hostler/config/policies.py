@@ -82,7 +82,7 @@ def read_policy(
 
 def _read_policy(document: Document, path: Path, entry: PolicyEntry, base: Policy) -> Policy:
     changes: dict[str, object] = {"name": entry.name}
-    for key in ("summary", "devices", "one_guest_per_host", "reclaim"):
+    for key in ("summary", "devices", "one_guest_per_host", "reclaim", "soft_constraints"):
         if (value := getattr(entry, key)) is not UNSET:
             changes[key] = value
     if entry.ties is not UNSET:
@@ -200,6 +200,8 @@ def write_policy(policy: Policy) -> dict[str, object]:
         entry["one_guest_per_host"] = True
     if policy.reclaim:
         entry["reclaim"] = True
+    if policy.soft_constraints != "scored":
+        entry["soft_constraints"] = policy.soft_constraints
     if policy.preemption is not None:
         entry["preemption"] = _write_preemption(policy.preemption)
     if policy.ask is not None:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from hostler.config.entries import Quantities, Quantity, means
-from hostler.model.policies import DeviceRule, TieKey
+from hostler.model.policies import DeviceRule, SoftRule, TieKey
 
 __all__ = ["AskEntry", "MixPart", "PluginEntry", "PolicyEntry", "PreemptionEntry", "ScorerEntry"]
 
@@ -99,6 +99,10 @@ class PolicyEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     devices: Annotated[
         DeviceRule | UnsetType,
         means("Which device a share goes to; lowest if unset. Whole ones are always the lowest."),
+    ] = UNSET
+    soft_constraints: Annotated[
+        SoftRule | UnsetType,
+        means("How preferences of guests count. first: before the scores. scored, if unset: by the listed scorers."),
     ] = UNSET
     overcommit: Annotated[
         Quantities | UnsetType,

@@ -15,7 +15,8 @@ import msgspec
 import numpy as np
 
 from hostler.engine.cache.cache import RunResult
-from hostler.engine.cache.reasons import NamedCounts, float_totals, reason_counts, split_counts
+from hostler.engine.cache.reasons import NamedCounts, reason_counts, split_counts
+from hostler.engine.cache.totals import float_totals, own_total
 from hostler.engine.gangs.cycle import GangCycle
 from hostler.engine.gangs.queue import GangQueue
 from hostler.engine.kernels.layout import Int64s
@@ -282,11 +283,9 @@ class Cycle:
             state.decisions += 1
             feasible, refusing = split_counts(counts[None, :])[0]
             reasons = state.cache.name_counts(slot, refusing)
-            total: int | float = state.cache.total(slot, row)
+            total = own_total(state.cache.total(slot, row), profile, shape)
             if profile.idle_scores:
                 total += state.cache.idle_total(shape, policy)
-            if profile.is_float:
-                total = float_totals(np.array([total], dtype=np.int64))[0]
             devices = state.cache.choose_devices(slot, row, self._runs.draw(record), shape.device_count)
             state.cluster.book(row, shape, devices, uid)
             self._place(record, profile, nomination.host, devices, total, feasible, reasons, actions)
@@ -338,6 +337,8 @@ class Cycle:
             count = shape.device_count
             taken = tuple(islice(devices[i], count)) if count and devices is not None else ()
             total = floats[i] if profile.is_float else totals[i]
+            if shape.has_soft_constraints:
+                total = own_total(totals[i], profile, shape)
             if profile.idle_scores:
                 kind = (shape.number, policies[i])
                 if kind not in idle:

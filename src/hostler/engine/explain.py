@@ -25,6 +25,7 @@ from hostler.engine.verdicts.verdicts import failures_on
 from hostler.model import Decision, Explanation, Failure, GangAdvice, HostVerdict, Score
 from hostler.model.decisions import WakeEvent
 from hostler.model.reasons import GANG_DECLARED, MEMBER_ARRIVES, MEMBER_LEAVES, QUOTA_FREED, RESERVATION_ENDS
+from hostler.model.soft_constraints import ignored_soft_constraints
 from hostler.model.vocabulary import ENGINE_WORDS, render_explanation
 
 __all__ = ["explain"]
@@ -103,6 +104,7 @@ def _judge(state: State, record: GuestRecord, shape: Shape, policy: int, decisio
         cure=find_cure(state, profile, shape, refusals, record.guest.uid) if is_stuck else None,
         eviction=advise_eviction(state, shape, policy, profile.policy.preemption) if advise else None,
         quota=quota,
+        ignored=ignored_soft_constraints(profile.policy, shape.spec),
         wake_events=(*_wakes(profile, refused, refusals), *((WakeEvent(QUOTA_FREED),) if quota else ()))
         if quota or not fitting
         else (),
@@ -125,8 +127,13 @@ def _fitting(state: State, slot: int, policy: int, rows: Int64s) -> list[HostVer
             Score(plugin, raw[i], weighted[i])
             for plugin, raw, weighted in zip(table.plugins, table.raw, table.weighted, strict=True)
         )
-        verdict = HostVerdict(host=state.cluster.host(row).name, scores=scores, total=table.totals[i])
-        verdicts.append((-table.totals[i], tie_keys(state, policy, row, 0), verdict))
+        verdict = HostVerdict(
+            host=state.cluster.host(row).name,
+            scores=scores,
+            total=table.totals[i],
+            preference=table.preferences[i] if table.preferences else None,
+        )
+        verdicts.append((tuple(-part for part in table.worth(i)), tie_keys(state, policy, row, 0), verdict))
     return [verdict for _, _, verdict in sorted(verdicts, key=lambda v: v[:2])]
 
 

@@ -107,12 +107,17 @@ class Score(msgspec.Struct, frozen=True):
 
 
 class HostVerdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The answer of one host for one guest: all failing filters, or all scores."""
+    """The answer of one host for one guest: all failing filters, or all scores.
+
+    ``preference`` is set where soft constraints come before the policy's own score: it is the sum of their scores,
+    which are not part of ``total``.
+    """
 
     host: str
     failures: tuple[Failure, ...] = ()
     scores: tuple[Score, ...] = ()
     total: int | float | None = None
+    preference: int | None = None
 
     @property
     def fits(self) -> bool:
@@ -211,6 +216,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     quota: str = ""  # what the guest would take beyond its tenant's quota
     wakes: tuple[str, ...] = ()  # the text of each of ``wake_events``
     wake_events: tuple[WakeEvent, ...] = ()
+    ignored: tuple[str, ...] = ()  # soft constraints of the guest that its policy does not count
 
     @property
     def feasible(self) -> tuple[str, ...]:

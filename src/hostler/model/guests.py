@@ -29,6 +29,7 @@ __all__ = [
     "Selector",
     "Spread",
     "WeightedGuestTerm",
+    "has_soft_constraints",
     "scored_amount",
     "text_of",
 ]
@@ -162,6 +163,13 @@ class GuestSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return (
             len(near) + len(apart) + len(self.preferred_affinity) + len(self.preferred_anti_affinity) + len(self.spread)
         )
+
+
+def has_soft_constraints(spec: GuestSpec) -> bool:
+    """Say whether a guest prefers some hosts: by their labels, by other guests there, or by a soft spread."""
+    if spec.preferred_hosts or spec.preferred_affinity or spec.preferred_anti_affinity:
+        return True
+    return any(not one.is_hard for one in spec.spread)
 
 
 # What Kubernetes scores a guest by that asks for no cpu or memory (kubernetes/kubernetes pkg/scheduler/util).

@@ -54,6 +54,7 @@ def explanation_as_data(
         "gang": _whole(explanation.gang),
         "wakes": list(explanation.wakes),
         "wake_events": rest.get("wake_events", []),
+        "ignored": list(explanation.ignored),
         "evicted": msgspec.to_builtins(evicted),
     }
 

@@ -10,12 +10,13 @@ from hostler.model.resources import Amounts
 
 __all__ = [
     "DEFAULT_POLICY", "AskUse", "BudgetRule", "DeviceRule", "MixEntry", "Normalizer", "PluginUse", "Policy",
-    "PreemptionRules", "QueueRules", "ScorerUse", "TieKey",
+    "PreemptionRules", "QueueRules", "ScorerUse", "SoftRule", "TieKey",
 ]  # fmt: skip
 
 BudgetRule = Literal["best_effort", "strict"]  # whether an eviction may break a disruption budget
 TieKey = Literal["fewer_guests", "rank", "name", "random", "after_last"]
 DeviceRule = Literal["lowest", "best", "worst", "random", "fgd"]
+SoftRule = Literal["scored", "first"]
 Normalizer = Literal["none", "max", "reverse_max", "min_max", "min_max_real", "even"]
 
 DEFAULT_POLICY = "spread"
@@ -100,6 +101,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A named set of filters, weighted scorers, tie keys, the rule for devices, and what hosts may give.
 
     Room is always checked: ``resources`` and ``devices`` are filters even if a policy does not name them.
+
+    ``soft_constraints``: how a guest's preferences count (preferred hosts, preferred guests, soft spread). ``scored``:
+    by the scorers that the policy lists, so by none of them if it lists none. ``first``: hosts are compared by them
+    before the policy's own score. A guest without any is placed alike under both.
     """
 
     name: str
@@ -115,3 +120,4 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reclaim: bool = False  # whether tenants reclaim their guarantee from borrowers
     ask: AskUse | None = None
     mix: tuple[MixEntry, ...] = ()  # the typical mix that fgd measures fragmentation by
+    soft_constraints: SoftRule = "scored"

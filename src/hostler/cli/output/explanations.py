@@ -88,7 +88,10 @@ def print_scheduler_message(name: str, said: str) -> None:
 def print_fitting(verdicts: list[HostVerdict], chosen: str, limit: int | None) -> None:
     """Write a table of the hosts that fit, with their scores."""
     plugins = list(dict.fromkeys(score.plugin for verdict in verdicts for score in verdict.scores))
-    columns: list[Column] = [("HOST THAT FITS", "left"), ("TOTAL", "right"), *((name, "right") for name in plugins)]
+    prefers = any(verdict.preference is not None for verdict in verdicts)
+    first: list[Column] = [("PREFERENCE", "right")] if prefers else []
+    columns: list[Column] = [("HOST THAT FITS", "left"), *first, ("TOTAL", "right")]
+    columns += [(name, "right") for name in plugins]
     rows = []
     for verdict in verdicts[:limit]:
         by_plugin = {score.plugin: score.weighted for score in verdict.scores}
@@ -96,6 +99,7 @@ def print_fitting(verdicts: list[HostVerdict], chosen: str, limit: int | None) -
         rows.append(
             [
                 f"{verdict.host}{mark}",
+                *([number_text(verdict.preference)] if prefers else []),
                 number_text(verdict.total),
                 *(number_text(by_plugin.get(name)) for name in plugins),
             ]
@@ -156,7 +160,9 @@ def tie_text(ties: Sequence[TieKey], fitting: Sequence[HostVerdict], chosen: str
     own = next((verdict for verdict in fitting if verdict.host == chosen), None)
     if own is None:
         return ""
-    others = [verdict.host for verdict in fitting if verdict.total == own.total and verdict.host != chosen]
+    score = (own.preference, own.total)
+    equal = [verdict.host for verdict in fitting if (verdict.preference, verdict.total) == score]
+    others = [host for host in equal if host != chosen]
     if not others:
         return ""
     if ties and ties[0] == "random":

@@ -357,7 +357,13 @@ class VerdictCache:
         self._sync([slot])
         held = self._shape_in[slot]
         assert held is not None
-        return [bool(on) for on in self._slots.active[slot, : len(self._profiles.profiles[held[1]].scorers)]]
+        return [bool(on) for on in self._slots.active[slot, : len(self._profiles.profiles[held[1]].all_scorers)]]
+
+    def prefers(self, slot: int) -> bool:
+        """Say whether soft constraints of the shape in a slot come before the policy's own score."""
+        held = self._shape_in[slot]
+        assert held is not None
+        return self._profiles.profiles[held[1]].prefers_first(held[0].spec)
 
     # -- internals -------------------------------------------------------------------------------------------------
 
@@ -377,12 +383,12 @@ class VerdictCache:
         assert held is not None
         shape, policy = held
         profile = self._profiles.profiles[policy]
-        if not self._peers.write(slot, shape, profile.peer_options):
+        if not self._peers.write(slot, shape, profile.peer_options_of(shape.spec)):
             return
         self._slots.seen[slot] = -1
         if self._peers.rules_of(slot).rules:
             self._widen(slot)
-        for x, scorer in enumerate(profile.scorers):
+        for x, scorer in enumerate(profile.all_scorers):
             kind = _ACROSS_GUESTS.get(scorer.kernel.operation) if scorer.kernel is not None else None
             if kind is not None:
                 self._slots.active[slot, x] = self._peers.has_rule_of(slot, kind)
@@ -452,6 +458,9 @@ class VerdictCache:
         self._shape_in[slot] = (shape, policy)
         self._slots.write(slot, shape, policy)
         self._write_rights(slot)
+        profile = self._profiles.profiles[policy]
+        # Kernels look at the policy's own scorers alone, unless the shape has soft constraints that come first.
+        self._slots.scorers[slot] = len(profile.all_scorers if profile.prefers_first(shape.spec) else profile.scorers)
         self._narrow(slot)
         self._marks_seen[slot] = -1
         self._touch_seen[slot] = -1
@@ -490,17 +499,17 @@ class VerdictCache:
             self._slots.seen[slot] = -1
         active = [
             bool(self._slots.active[slot, x]) if _is_across_guests(scorer) else scorer.applies(shape.spec)
-            for x, scorer in enumerate(profile.scorers)
+            for x, scorer in enumerate(profile.all_scorers)
         ]
         if active != [bool(a) for a in self._slots.active[slot, : len(active)]]:
             self._slots.active[slot, : len(active)] = active
             self._slots.seen[slot] = -1
             rows = np.arange(cluster.rows)
-            if any(on and scorer.needs_room for on, scorer in zip(active, profile.scorers, strict=True)):
+            if any(on and scorer.needs_room for on, scorer in zip(active, profile.all_scorers, strict=True)):
                 self._widen(slot)
         elif any(
             on and getattr(scorer.column, "looks_at_all_hosts", False)
-            for on, scorer in zip(active, profile.scorers, strict=True)
+            for on, scorer in zip(active, profile.all_scorers, strict=True)
         ):
             rows = np.arange(cluster.rows)
             self._slots.seen[slot] = -1
@@ -519,7 +528,7 @@ class VerdictCache:
         self._slots.outer_code[slot, rows] = codes
         if codes.any():
             self._slots.has_outer[slot] = 1
-        for x, scorer in enumerate(profile.scorers):
+        for x, scorer in enumerate(profile.all_scorers):
             if scorer.column is not None and active[x]:
                 self._rows.outer[self._slots.wide[slot], x, rows] = scorer.column.evaluate(shape.spec, rows)
         self._slots.fit_codes(len(self._cluster.tables.reasons))

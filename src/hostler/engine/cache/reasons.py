@@ -1,4 +1,4 @@
-"""Translates the kernel's reason codes and totals into reasons, counts and scores."""
+"""Translates the kernel's reason codes into reasons and counts."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ import numpy as np
 
 from hostler.engine.cluster.shapes import Shape
 from hostler.engine.cluster.tables import ASKED, UNKNOWN_KIND, ReasonTable
-from hostler.engine.kernels.layout import Int32s, Int64s
+from hostler.engine.kernels.layout import Int32s
 from hostler.engine.plugins.host_affinity import HostAffinity, about
 from hostler.engine.plugins.room import Devices, Resources
 from hostler.engine.plugins.unsupported import Unsupported
 from hostler.model import Guest, Reason, ReasonCount
 
-__all__ = ["NamedCounts", "float_totals", "full_name", "reason_counts", "shape_reason", "split_counts"]
-
-_FLIP = np.int64(0x7FFFFFFFFFFFFFFF)
+__all__ = ["NamedCounts", "full_name", "reason_counts", "shape_reason", "split_counts"]
 
 NamedCounts: TypeAlias = tuple[tuple[Reason, int], ...]  # reasons with how many hosts gave them
 
@@ -34,13 +32,6 @@ def split_counts(counts: Int32s) -> list[tuple[int, tuple[tuple[int, int], ...]]
             known = seen[key] = (int(row[0]), refused)
         result.append(known)
     return result
-
-
-def float_totals(totals: Int64s) -> list[float]:
-    """Convert totals that are stored as sortable bits back into floats."""
-    bits = np.where(totals >= 0, totals, totals ^ _FLIP)
-    floats: list[float] = bits.view(np.float64).tolist()
-    return floats
 
 
 def shape_reason(reasons: ReasonTable, code: int, shape: Shape, asked: Sequence[Reason] = ()) -> Reason:

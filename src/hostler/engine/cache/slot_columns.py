@@ -55,6 +55,7 @@ class SlotColumns:
     priority: Int64s
     passes: Int8s
     active: Int8s
+    scorers: Int32s
     seen: Int64s
     code: Int16s
     total: Int64s
@@ -110,6 +111,7 @@ class SlotColumns:
         array("priority", (), np.int64)
         array("passes", (self._pass_width,), np.int8)
         array("active", (extent.scorers,), np.int8)
+        array("scorers", (), np.int32)
         array("seen", (), np.int64, -1)
         array("code", (extent.rows,), np.int16)
         array("total", (extent.rows,), np.int64)
@@ -173,7 +175,7 @@ class SlotColumns:
         return ShapeColumns(
             self.policy, self.request, self.scored, self.asks, self.ask_kind, self.ask_count, self.ask_milli,
             self.ask_model, self.tag, self.gpu, self.has_outer, self.outer_code, wide.outer,
-            self.wide, self.active, self.priority, self.passes,
+            self.wide, self.active, self.scorers, self.priority, self.passes,
         )  # fmt: skip
 
     def cache_columns(self, wide: WideRows) -> CacheColumns:

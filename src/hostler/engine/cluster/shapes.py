@@ -12,7 +12,7 @@ from hostler.engine.cluster.tables import GPU, MAX_RESOURCES, UNKNOWN_RESOURCE, 
 from hostler.engine.kernels.layout import TAGS
 from hostler.errors import FactError
 from hostler.model import CPU, GUESTS, MAX_AMOUNT, MEMORY, STORAGE, WHOLE_DEVICE, GuestSpec
-from hostler.model.guests import MAX_TERMS, scored_amount
+from hostler.model.guests import MAX_TERMS, has_soft_constraints, scored_amount
 from hostler.model.hosts import MAX_DEVICES
 
 __all__ = ["DeviceAsk", "Shape", "ShapeTable", "check_spec"]
@@ -51,6 +51,7 @@ class Shape(NamedTuple):
     tag: int
     gpu: tuple[int, int, int, int]  # milli per gpu, count, total, position among the requests
     unknown: tuple[str, ...] = ()  # resources that it asks for and no host has
+    has_soft_constraints: bool = False
 
 
 class ShapeTable:
@@ -277,6 +278,7 @@ class ShapeTable:
             tag=tag,
             gpu=(milli, count, sum(d.milli * d.count for d in gpus), spec.devices.index(gpus[0]) if gpus else 0),
             unknown=unknown,
+            has_soft_constraints=has_soft_constraints(spec),
         )
 
 

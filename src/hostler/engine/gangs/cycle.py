@@ -43,7 +43,7 @@ from hostler.model.notes import FITS_WITHOUT_GANG, GANG_FULL, GANG_LACKS, GANG_R
 
 __all__ = ["GangCycle"]
 
-Place = Callable[[GuestRecord, Profile, str, tuple[int, ...], int, int, NamedCounts, list[Action]], None]
+Place = Callable[[GuestRecord, Profile, str, tuple[int, ...], int | float, int, NamedCounts, list[Action]], None]
 
 
 class GangCycle:

@@ -15,6 +15,7 @@ import numpy as np
 
 from hostler.engine.cache.cache import GangRights
 from hostler.engine.cache.reasons import NamedCounts, split_counts
+from hostler.engine.cache.totals import own_total
 from hostler.engine.gangs.search import EXPANSIONS, search
 from hostler.engine.kernels.layout import Bools
 from hostler.engine.policy.profiles import NO_POLICY
@@ -40,7 +41,7 @@ class PlacedMember(NamedTuple):
     policy: int
     row: int
     devices: tuple[int, ...]
-    total: int
+    total: int | float
     feasible: int
     reasons: NamedCounts
 
@@ -238,7 +239,8 @@ class Trials:
                 state.cluster.guests_on[row][record.guest.uid] = shape
                 state.cluster.counters.note(shape.number, row, 1)
                 transaction.note_booked(row, shape, devices, record.guest.uid)
-                placed.append(PlacedMember(record, policies[i], row, devices, int(result.totals[i]), feasible, reasons))
+                total = own_total(int(result.totals[i]), state.profiles.profiles[policies[i]], shape)
+                placed.append(PlacedMember(record, policies[i], row, devices, total, feasible, reasons))
         return placed, refused
 
     def _runs_of(

@@ -61,6 +61,12 @@ ABSENT = -1  # the code of a row without a host
 FITS = 0
 NO_TOTAL = -(2**63)  # the total of a row that does not fit: below every other
 
+# Soft constraints that come first add multiples of ``PREFERENCE`` to a total: an own score, kept within half of it,
+# can only decide between hosts that are preferred equally. Float scores are rounded to ``FRACTION`` of one for that.
+PREFERENCE = 1 << 42
+MOST_OWN = (1 << 41) - 1
+FRACTION = 1 << 30
+
 NORMALIZERS = {"none": 0, "max": 1, "reverse_max": 2, "min_max": 3, "min_max_real": 4, "even": 5}
 TIES = {"fewer_guests": 1, "rank": 2, "name": 3, "random": 4, "after_last": 5}
 DEVICE_RULES = {"lowest": 0, "best": 1, "worst": 2, "random": 3, "fgd": 4}
@@ -140,6 +146,7 @@ class ShapeColumns(NamedTuple):
     outer_raw: Int64s  # (W, X, H) raw scores computed outside the kernel
     wide: Int32s  # (S,) the shape's entry among those with raw scores, -1 for none
     active: Int8s  # (S, X) 0 if a scorer does not apply to the shape
+    scorers: Int32s  # (S,) how many scorers to look at: the policy's own, or with those of soft constraints behind them
     priority: Int64s  # (S,)
     passes: Int8s  # (S, passes) 1 if the guests may use the held room
 
@@ -194,7 +201,7 @@ class PolicyColumns(NamedTuple):
     """The policies, encoded as numbers."""
 
     limit_set: Int32s  # (P,)
-    scorers: Int32s  # (P,)
+    scorers: Int32s  # (P,) its own; those of soft constraints that come first are behind them
     op: Int32s  # (P, X)
     weight: Int64s  # (P, X)
     normalizer: Int32s  # (P, X)

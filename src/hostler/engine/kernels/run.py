@@ -35,6 +35,8 @@ Invariants:
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from hostler.engine.kernels.devices import choose_devices, device_verdict, mix64
@@ -50,6 +52,8 @@ from hostler.engine.kernels.layout import (
     ABSENT,
     BLOCK,
     FITS,
+    FRACTION,
+    MOST_OWN,
     NO_TOTAL,
     OP_FGD,
     OP_GUEST_AFFINITY,
@@ -64,6 +68,7 @@ MOST_HELD = np.int64(2**62)  # sums of held amounts saturate here, so that they 
 # XOR with this turns the bits of a negative float into an integer that sorts like the float. Bits of positive floats
 # sort correctly as they are.
 _FLIP = np.int64(0x7FFFFFFFFFFFFFFF)
+_MOST_REAL = float(MOST_OWN // FRACTION)
 
 
 @kernel
@@ -133,13 +138,21 @@ def normalize(mode, value, low, high):
     return value
 
 
+@kernel
+def own_score(is_float, whole, real):
+    """Return the policy's own score of a row as an integer that leaves room for multiples of ``PREFERENCE``."""
+    if is_float != 0:
+        return np.int64(math.floor(max(min(real, _MOST_REAL), -_MOST_REAL) * FRACTION))
+    return max(min(whole, np.int64(MOST_OWN)), np.int64(-MOST_OWN))
+
+
 @inlined_kernel
 def score_feasible(hosts, shapes, policies, cache, limit, s, p, h, scratch, number, bits):
     """Fill base and raw of one feasible row; a float total is stored as bits that sort like the float."""
     wide = shapes.wide[s]
     base = np.int64(0)
     value = 0.0
-    for x in range(policies.scorers[p]):
+    for x in range(shapes.scorers[s]):
         if shapes.active[s, x] == 0:
             continue
         whole, real = score_row(hosts, shapes, policies, limit, s, p, x, h, scratch)
@@ -154,6 +167,8 @@ def score_feasible(hosts, shapes, policies, cache, limit, s, p, h, scratch, numb
     if policies.is_float[p] != 0:
         number[0] = value + 0.0  # -0.0 would sort below 0.0; ``bits`` is the same memory as ``number``
         base = bits[0] if bits[0] >= 0 else bits[0] ^ _FLIP
+    if shapes.scorers[s] != policies.scorers[p]:  # soft constraints come first, and the own score must leave room
+        base = own_score(policies.is_float[p], base, value)
     cache.total[s, h] = base
     if wide >= 0:
         cache.base[wide, h] = base
@@ -164,7 +179,7 @@ def total_of(shapes, policies, cache, s, p, h):
     """Return base plus all normalized scores of one feasible row."""
     wide = shapes.wide[s]
     total = cache.base[wide, h]
-    for x in range(policies.scorers[p]):
+    for x in range(shapes.scorers[s]):
         slot = policies.normal_slot[p, x]
         if slot >= 0 and shapes.active[s, x] != 0:
             scaled = normalize(
@@ -215,7 +230,7 @@ def rebuild_block(hosts, policies, cache, s, p, block, rows):
 def update_ranges(shapes, policies, cache, s, p, rows):
     """Find the lowest and highest raw score of each normalized scorer; return whether any of them changed. O(H)."""
     moved = False
-    for x in range(policies.scorers[p]):
+    for x in range(shapes.scorers[s]):
         slot = policies.normal_slot[p, x]
         if slot < 0 or shapes.active[s, x] == 0:
             continue
@@ -245,7 +260,7 @@ def update_ranges(shapes, policies, cache, s, p, rows):
 @kernel
 def has_normalized_scorer(shapes, policies, s, p):
     """Say whether any scorer of the slot needs the range over all feasible rows."""
-    for x in range(policies.scorers[p]):
+    for x in range(shapes.scorers[s]):
         if policies.normal_slot[p, x] >= 0 and shapes.active[s, x] != 0:
             return True
     return False
@@ -269,7 +284,7 @@ def apply_peer_rules(shapes, policies, cache, counters, peers, s, rows):
         cache.code[s, h] = code
         if code >= 0:
             cache.counts[s, code] += 1
-    for x in range(policies.scorers[p]):
+    for x in range(shapes.scorers[s]):
         slot = policies.normal_slot[p, x]
         if shapes.active[s, x] == 0 or slot < 0:
             continue
@@ -465,7 +480,7 @@ def raw_scores(hosts, shapes, policies, cache, scratch, s, rows, out_whole, out_
     """Write every active scorer's raw score of a fresh slot ``s`` on the given rows: (X, n) integers and floats."""
     p = shapes.policy[s]
     limit = hosts.limit[policies.limit_set[p]]
-    for x in range(policies.scorers[p]):
+    for x in range(shapes.scorers[s]):
         for i in range(rows.shape[0]):
             if shapes.active[s, x] == 0:
                 continue

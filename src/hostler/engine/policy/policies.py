@@ -13,7 +13,7 @@ from hostler.engine.cluster.tables import GPU
 from hostler.engine.policy.registry import suggest
 from hostler.errors import UnknownNameError
 from hostler.model import CPU, GuestSpec, MixEntry, Policy, PreemptionRules, ScorerUse, amount_of
-from hostler.model.policies import DEFAULT_POLICY, TieKey
+from hostler.model.policies import DEFAULT_POLICY, SoftRule, TieKey
 
 __all__ = ["BUILT_IN", "DEFAULT_POLICY", "MAX_MIX", "find_policy", "mix_of_counts", "typical_mix"]
 
@@ -32,6 +32,7 @@ _KUBERNETES_DEFAULTS = (
     '{"defaults":[{"topology":"kubernetes.io/hostname","max_skew":3,"is_hard":false},'
     '{"topology":"topology.kubernetes.io/zone","max_skew":5,"is_hard":false}]}'
 )
+_CLASSIC: SoftRule = "first"  # the policies whose own formula leaves no place for preferences beside it
 _BY_FEWER_GUESTS: tuple[TieKey, ...] = ("fewer_guests", "name")
 _BY_RANK: tuple[TieKey, ...] = ("rank", "name")
 
@@ -70,28 +71,49 @@ def _policies() -> Iterable[Policy]:
         summary="the host whose use after the placement scores best on a line of points (fuller is better)",
         scorers=(ScorerUse("capacity_ratio"),),
         ties=_BY_FEWER_GUESTS,
+        soft_constraints=_CLASSIC,
     )
-    yield Policy(name="first_fit", summary="the first host by rank and name that fits", ties=_BY_RANK, devices="best")
+    yield Policy(
+        name="first_fit",
+        summary="the first host by rank and name that fits",
+        ties=_BY_RANK,
+        devices="best",
+        soft_constraints=_CLASSIC,
+    )
     yield Policy(
         name="least_loaded",
         summary="the host with the lowest 0.4 cpu + 0.4 memory + 0.2 storage use",
         scorers=(ScorerUse("utilization", -1),),
         ties=_BY_FEWER_GUESTS,
+        soft_constraints=_CLASSIC,
     )
     yield Policy(
         name="best_fit",
         summary="the host with the least free capacity (milli-cores + MiB + GiB)",
         scorers=(ScorerUse("free_capacity", -1),),
         ties=_BY_FEWER_GUESTS,
+        soft_constraints=_CLASSIC,
     )
-    yield Policy(name="round_robin", summary="the next host by name after the last one", ties=("after_last",))
-    yield Policy(name="random", summary="any host that fits, and any device", ties=("random", "name"), devices="random")
+    yield Policy(
+        name="round_robin",
+        summary="the next host by name after the last one",
+        ties=("after_last",),
+        soft_constraints=_CLASSIC,
+    )
+    yield Policy(
+        name="random",
+        summary="any host that fits, and any device",
+        ties=("random", "name"),
+        devices="random",
+        soft_constraints=_CLASSIC,
+    )
     yield Policy(
         name="fgd",
         summary="the host and gpu where the guest fragments free gpus least, for a typical mix",
         scorers=(ScorerUse("fgd", 1000),),
         ties=_BY_RANK,
         devices="fgd",
+        soft_constraints=_CLASSIC,
     )
     for name, summary in (
         ("gpu_best_fit", "the host with the least cpu and gpu left"),
@@ -99,7 +121,14 @@ def _policies() -> Iterable[Policy]:
         ("gpu_clustering", "the host that holds only guests with as many gpus"),
         ("gpu_packing", "partly used gpus, then partly used hosts, then small free hosts"),
     ):
-        yield Policy(name=name, summary=summary, scorers=(ScorerUse(name, 1000),), ties=_BY_RANK, devices="best")
+        yield Policy(
+            name=name,
+            summary=summary,
+            scorers=(ScorerUse(name, 1000),),
+            ties=_BY_RANK,
+            devices="best",
+            soft_constraints=_CLASSIC,
+        )
 
 
 BUILT_IN: Mapping[str, Policy] = {policy.name: policy for policy in _policies()}

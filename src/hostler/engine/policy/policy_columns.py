@@ -13,6 +13,7 @@ from hostler.engine.kernels.layout import (
     NORMALIZERS,
     OP_OUTER,
     PARAMS,
+    PREFERENCE,
     TIES,
     Int64s,
     MixColumns,
@@ -38,7 +39,7 @@ def resources_of(profiles: Sequence[Profile]) -> list[str]:
 
 def encode_policies(profiles: Sequence[Profile], cluster: Cluster, last_key: Int64s) -> PolicyColumns:
     """Return the arrays for a kernel, by the current numbers of names."""
-    count, width = len(profiles), max(1, *(len(p.scorers) for p in profiles), 1)
+    count, width = len(profiles), max(1, *(len(p.all_scorers) for p in profiles), 1)
     tables = cluster.tables
     op = np.zeros((count, width), dtype=np.int32)
     weight = np.zeros((count, width), dtype=np.int64)
@@ -48,8 +49,8 @@ def encode_policies(profiles: Sequence[Profile], cluster: Cluster, last_key: Int
     ties = np.zeros((count, 4), dtype=np.int32)
     for p, profile in enumerate(profiles):
         slot = 0
-        for x, scorer in enumerate(profile.scorers):
-            weight[p, x] = scorer.use.weight
+        for x, scorer in enumerate(profile.all_scorers):
+            weight[p, x] = scorer.use.weight * (PREFERENCE if x >= len(profile.scorers) else 1)
             normalizer[p, x] = NORMALIZERS[scorer.normalizer]
             if scorer.normalizer != "none":
                 normal_slot[p, x] = slot

@@ -7,9 +7,11 @@ from functools import cached_property
 
 from hostler.engine.framework import ColumnFilter, ColumnScorer, KernelScorer, Wake
 from hostler.engine.plugins.across_guests import EvenSpread, GuestAffinity, NearGuests, PortsFilter, SpreadFilter
+from hostler.engine.plugins.host_affinity import PreferredHosts
 from hostler.engine.policy.peer_rules import PeerOptions
 from hostler.engine.policy.registry import KERNEL_FILTERS
 from hostler.model import GuestSpec, Policy, ScorerUse
+from hostler.model.guests import has_soft_constraints
 from hostler.model.policies import Normalizer
 
 __all__ = ["BuiltScorer", "Profile"]
@@ -54,6 +56,7 @@ class Profile:
     policy: Policy
     filters: list[ColumnFilter] = field(default_factory=list)
     scorers: list[BuiltScorer] = field(default_factory=list)
+    preferences: list[BuiltScorer] = field(default_factory=list)  # of soft constraints that come before the scorers
     kernel_filters: set[str] = field(default_factory=set)
     limit_set: int = 0
 
@@ -70,6 +73,35 @@ class Profile:
             evens=even is not None,
             defaults=even.defaults if even is not None else (),
         )
+
+    def peer_options_of(self, spec: GuestSpec) -> PeerOptions:
+        """Return which peer rules apply to a shape: soft constraints that come first count for guests that have any.
+
+        A guest without any must be placed as if others had none either, so terms of others do not attract it.
+        """
+        if not self.prefers_first(spec):
+            return self.peer_options
+        first = {scorer.use.name for scorer in self.preferences}
+        options = self.peer_options
+        return options._replace(
+            prefers=options.prefers or NearGuests.name in first, evens=options.evens or EvenSpread.name in first
+        )
+
+    def prefers_first(self, spec: GuestSpec) -> bool:
+        """Say whether soft constraints of a shape come before the policy's own score."""
+        if not self.preferences or not has_soft_constraints(spec):
+            return False
+        first = {scorer.use.name for scorer in self.preferences}
+        return bool(
+            (PreferredHosts.name in first and spec.preferred_hosts)
+            or (NearGuests.name in first and (spec.preferred_affinity or spec.preferred_anti_affinity))
+            or (EvenSpread.name in first and any(not one.is_hard for one in spec.spread))
+        )
+
+    @property
+    def all_scorers(self) -> list[BuiltScorer]:
+        """Return the policy's own scorers, and behind them those of soft constraints that come first."""
+        return [*self.scorers, *self.preferences] if self.preferences else self.scorers
 
     @cached_property
     def is_float(self) -> bool:
@@ -106,7 +138,3 @@ class Profile:
             if candidate.name == plugin:
                 return candidate.cures
         return frozenset(Wake)
-
-    def active(self, spec: GuestSpec) -> list[bool]:
-        """Say which scorers apply to a shape."""
-        return [s.applies(spec) for s in self.scorers]

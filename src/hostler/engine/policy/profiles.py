@@ -20,9 +20,12 @@ from hostler.engine.view import ClusterView
 from hostler.errors import DuplicateNameError, HostlerError, InputError, UnknownNameError
 from hostler.model import MAX_AMOUNT, MixEntry, Policy, ScorerUse
 
-__all__ = ["NO_POLICY", "Profiles"]
+__all__ = ["NO_POLICY", "PREFERENCES", "Profiles"]
 
 NO_POLICY = -1
+
+# What soft constraints that come first are measured by. Each gives 0 to 100.
+PREFERENCES = (ScorerUse("preferred_hosts"), ScorerUse("near_guests"), ScorerUse("even_spread"))
 
 _MAX_WEIGHT = 1_000_000
 _MAX_POLICIES = 256
@@ -53,8 +56,8 @@ class Profiles:
         self.limit_sets = limit_sets
         if (count := len(resources_of(self.profiles))) > _MAX_RESOURCES:
             raise InputError(f"policies score by {count} resources; at most {_MAX_RESOURCES} are supported")
-        self.width = max(1, *(len(p.scorers) for p in self.profiles), 1)  # scorers of the widest policy
-        self.normal_width = max(sum(s.normalizer != "none" for s in p.scorers) for p in self.profiles)
+        self.width = max(1, *(len(p.all_scorers) for p in self.profiles), 1)  # scorers of the widest policy
+        self.normal_width = max(sum(s.normalizer != "none" for s in p.all_scorers) for p in self.profiles)
         self._columns: PolicyColumns | None = None
         self._sizes: tuple[int, ...] = ()
         self.last_key = np.zeros(len(policies), dtype=np.int64)
@@ -110,6 +113,9 @@ class Profiles:
             profile.filters.append(cast(ColumnFilter, built))
         for scorer in policy.scorers:
             profile.scorers.append(self._build_scorer(scorer, view))
+        if policy.soft_constraints == "first":
+            listed = {scorer.name for scorer in policy.scorers}
+            profile.preferences = [self._build_scorer(one, view) for one in PREFERENCES if one.name not in listed]
         self._check(policy, profile)
         return profile
 

@@ -22,7 +22,10 @@ _POLICY = 0
 
 
 class HostRanking(NamedTuple):
-    """Feasible hosts, best first, with scores; rejecting hosts with the first reason. Unknown hosts are left out."""
+    """Feasible hosts, best first, with scores; rejecting hosts with the first reason. Unknown hosts are left out.
+
+    Where soft constraints come before the policy's own score, the score is that of the soft constraints.
+    """
 
     order: tuple[tuple[str, int | float], ...]
     rejected: dict[str, Reason]
@@ -35,10 +38,12 @@ def rank_hosts(state: State, uid: str, hosts: Sequence[str], drawn_for: str) -> 
     known = {name: row for name in hosts if (row := state.cluster.row_of.get(name)) is not None}
     rows = np.fromiter(known.values(), dtype=np.int64, count=len(known))
     feasible = rows[codes[rows] == 0]
-    totals = score_table(state, slot, _POLICY, feasible).totals
+    table = score_table(state, slot, _POLICY, feasible)
+    shown = table.preferences or table.totals
     number = _draw(state, drawn_for)
     keyed = sorted(
-        (-total, tie_keys(state, _POLICY, row, number)) for total, row in zip(totals, feasible.tolist(), strict=True)
+        (tuple(-part for part in table.worth(i)), tie_keys(state, _POLICY, row, number), shown[i])
+        for i, row in enumerate(feasible.tolist())
     )
     reasons: dict[int, Reason] = {}
     rejected: dict[str, Reason] = {}
@@ -47,7 +52,7 @@ def rank_hosts(state: State, uid: str, hosts: Sequence[str], drawn_for: str) -> 
             if code not in reasons:
                 reasons[code] = state.cache.reason(slot, code)
             rejected[name] = reasons[code]
-    return HostRanking(tuple((str(keys[-1]), -negative) for negative, keys in keyed), rejected)
+    return HostRanking(tuple((str(keys[-1]), score) for _, keys, score in keyed), rejected)
 
 
 def choose_devices(state: State, uid: str, host: str, drawn_for: str) -> tuple[int, ...] | None:

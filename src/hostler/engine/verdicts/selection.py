@@ -6,12 +6,13 @@ uses cached totals.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from hostler.engine.cluster.randomness import host_key, mix64
-from hostler.engine.kernels.layout import Int64s
+from hostler.engine.kernels.layout import FRACTION, Int64s
 from hostler.engine.plugins.across_guests import NearGuests
 from hostler.engine.policy.profile import BuiltScorer
 from hostler.engine.state.state import State
@@ -21,12 +22,24 @@ __all__ = ["ScoreTable", "best_row", "score_table"]
 
 
 class ScoreTable(NamedTuple):
-    """Scores of some feasible rows: one list per applicable scorer, and the totals."""
+    """Scores of some feasible rows: one list per applicable scorer, and the totals.
+
+    ``preferences`` is compared before the totals, and is not part of them. It is empty if the policy's own scorers are
+    all that counts.
+    """
 
     plugins: list[str]
     raw: list[list[int | float]]
     weighted: list[list[int | float]]
     totals: list[int | float]
+    preferences: list[int]
+
+    def worth(self, i: int, bonus: int = 0) -> tuple[int, int | float]:
+        """Return what makes row ``i`` better than others, as the kernel compares it; the greatest wins."""
+        total = self.totals[i] + bonus
+        if not self.preferences:
+            return 0, total
+        return self.preferences[i], math.floor(total * FRACTION) if isinstance(total, float) else total
 
 
 def score_table(state: State, slot: int, policy: int, rows: Int64s) -> ScoreTable:
@@ -34,25 +47,32 @@ def score_table(state: State, slot: int, policy: int, rows: Int64s) -> ScoreTabl
     profile = state.profiles.profiles[policy]
     active = state.cache.active(slot)
     whole, real = state.cache.raw_scores(slot, rows)
-    table = ScoreTable([], [], [], [0] * len(rows))
-    for x, scorer in enumerate(profile.scorers):
+    table = ScoreTable([], [], [], [0] * len(rows), [0] * len(rows) if state.cache.prefers(slot) else [])
+    for x, scorer in enumerate(profile.all_scorers if table.preferences else profile.scorers):
+        sums: list[int | float] = table.totals if x < len(profile.scorers) else table.preferences  # type: ignore[assignment]
         if not active[x] and x in profile.idle_scores:
-            _add(table, scorer, [0] * len(rows), [profile.idle_scores[x]] * len(rows))
+            _add(table, sums, scorer, [0] * len(rows), [profile.idle_scores[x]] * len(rows))
             continue
         if not active[x] or (scorer.use.name == NearGuests.name and not state.cache.has_preferred_peers(slot)):
             continue
         raw: list[int | float] = real[x].tolist() if scorer.is_float else whole[x].tolist()
         scaled = raw if scorer.is_float else normalize_scores(scorer.normalizer, whole[x]).tolist()
-        _add(table, scorer, raw, [scorer.use.weight * value for value in scaled])
+        _add(table, sums, scorer, raw, [scorer.use.weight * value for value in scaled])
     return table
 
 
-def _add(table: ScoreTable, scorer: BuiltScorer, raw: list[int | float], weighted: list[int | float]) -> None:
+def _add(
+    table: ScoreTable,
+    sums: list[int | float],
+    scorer: BuiltScorer,
+    raw: list[int | float],
+    weighted: list[int | float],
+) -> None:
     table.plugins.append(scorer.use.shown_as or scorer.use.name)
     table.raw.append(raw)
     table.weighted.append(weighted)
     for i, part in enumerate(weighted):
-        table.totals[i] += part
+        sums[i] += part
 
 
 def normalize_scores(mode: Normalizer, raw: Int64s) -> Int64s:
@@ -80,11 +100,13 @@ def best_row(
     """Return the row with the best total (own scores plus bonus), with ties broken by the policy, and that total."""
     codes, _ = state.cache.codes(slot)
     feasible: Int64s = np.flatnonzero(codes == 0).astype(np.int64)
-    totals = dict(zip(feasible.tolist(), score_table(state, slot, policy, feasible).totals, strict=True))
-    candidates = [(totals[row] + bonus.get(row, 0), row) for row in rows.tolist()]
-    top = max(total for total, _ in candidates)
-    tied = [row for total, row in candidates if total == top]
-    return min(tied, key=lambda row: tie_keys(state, policy, row, number)), top
+    table = score_table(state, slot, policy, feasible)
+    place = {row: i for i, row in enumerate(feasible.tolist())}
+    candidates = [(table.worth(place[row], bonus.get(row, 0)), row) for row in rows.tolist()]
+    top = max(worth for worth, _ in candidates)
+    tied = [row for worth, row in candidates if worth == top]
+    best = min(tied, key=lambda row: tie_keys(state, policy, row, number))
+    return best, table.totals[place[best]] + bonus.get(best, 0)
 
 
 def tie_keys(state: State, policy: int, row: int, number: int) -> tuple[int | bool | str, ...]:
