@@ -8,7 +8,7 @@ from time import perf_counter
 
 from bench.fleet import arrivals, choose_shapes, engine_with_hosts, spec, specs
 from bench.results import Row
-from bench.rows import RUNS, latency_rows, median_and_p99
+from bench.rows import latency_rows, median_and_p99
 from bench.sizes import Sizes
 from bench.throughput import SHAPES
 from hostler.engine import Engine
@@ -43,11 +43,11 @@ def rows(sizes: Sizes) -> Iterator[Row]:
         engine.apply(event)
     engine.step(1)
     gc.collect()
-    known = [decide_alone(engine, choose_shapes(sizes.alone, SHAPES), f"known-{run}") for run in range(RUNS)]
+    known = [decide_alone(engine, choose_shapes(sizes.alone, SHAPES), f"known-{run}") for run in range(sizes.runs)]
     some = sizes.alone // 10
     new = [
         decide_alone(engine, range(first, first + some), f"new-{first}")
-        for first in range(SHAPES, SHAPES + RUNS * some, some)
+        for first in range(SHAPES, SHAPES + sizes.runs * some, some)
     ]
     fleet = f"one guest alone, {sizes.hosts:,} hosts with {sizes.guests:,} guests"
     yield from latency_rows("alone", f"{fleet}, {SHAPES} known shapes", known, (1.0, 5.0))

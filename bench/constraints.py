@@ -9,7 +9,7 @@ from time import perf_counter
 from bench.alone import decide_alone
 from bench.fleet import ZONES, app_spec, arrivals, choose_shapes, engine_with_hosts, spec
 from bench.results import Row
-from bench.rows import RUNS, latency_rows, rate_row
+from bench.rows import latency_rows, rate_row
 from bench.sizes import Sizes
 from hostler.engine import Engine
 from hostler.model import Bind, GuestSpec
@@ -25,17 +25,20 @@ def rows(sizes: Sizes) -> Iterator[Row]:
     """Measure a batch, one guest after another on what it left, and a batch of many apps."""
     hosts, guests = sizes.hosts, sizes.constrained
     fleet = f"{hosts:,} hosts in {ZONES} zones, {guests:,} guests, half of"
-    yield rate_row("constraints", f"{fleet} {APPS} apps", guests, lambda: decide_once(hosts, guests)[0], 5_000)
+    yield rate_row(
+        "constraints", f"{fleet} {APPS} apps", guests, lambda: decide_once(hosts, guests)[0], 5_000, runs=sizes.runs
+    )
     _, engine = decide_once(hosts, guests)
     gc.collect()
     choice = choose_shapes(sizes.alone, 2 * APPS)
-    alone = [decide_alone(engine, choice, f"alone-{run}", lambda at: _make(at, APPS)) for run in range(RUNS)]
+    alone = [decide_alone(engine, choice, f"alone-{run}", lambda at: _make(at, APPS)) for run in range(sizes.runs)]
     yield from latency_rows("constraints alone", f"one guest alone, {fleet} {APPS} apps", alone, (None, 5.0))
     yield rate_row(
         "constraints, many apps",
         f"{fleet} {MANY_APPS} apps",
         guests,
         lambda: decide_once(hosts, guests, MANY_APPS)[0],
+        runs=sizes.runs,
     )
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 
 from bench import alone, constraints, gangs, large_state, preemption, throughput, waiting_guests
 from bench.results import Report, Row, describe_machine
-from bench.rows import RUNS
 from bench.sizes import Sizes
 
 __all__ = ["run"]
@@ -27,7 +26,9 @@ def run(*, quick: bool = False, progress: Callable[[str], None] = lambda _: None
     for row in _rows(sizes):
         progress(f"measured {row.name}")
         rows.append(row if quick else row.judged())
-    return Report(bench="engine", quick=quick, runs_per_figure=RUNS, machine=describe_machine(load), rows=tuple(rows))
+    return Report(
+        bench="engine", quick=quick, runs_per_figure=sizes.runs, machine=describe_machine(load), rows=tuple(rows)
+    )
 
 
 def _rows(sizes: Sizes) -> Iterator[Row]:

@@ -8,7 +8,6 @@ from time import perf_counter
 
 from bench.fleet import ZONE, ZONES, engine_with_hosts
 from bench.results import Row
-from bench.rows import RUNS
 from bench.sizes import Sizes
 from hostler.model import Bind, Gang, GangChanged, Guest, GuestArrived, GuestSpec, parse_amounts
 
@@ -20,7 +19,7 @@ SHAPES = 4
 def rows(sizes: Sizes) -> Iterator[Row]:
     """Measure one gang on an empty fleet."""
     for name, where, topology in (("gang", "", ""), ("gang in a zone", f", confined to one of {ZONES} zones", ZONE)):
-        runs = tuple(round(1000 * decide_once(sizes.hosts, sizes.gang, topology), 3) for _ in range(RUNS))
+        runs = tuple(round(1000 * decide_once(sizes.hosts, sizes.gang, topology), 3) for _ in range(sizes.runs))
         yield Row(
             name=name,
             what=f"{sizes.hosts:,} hosts, one gang of {sizes.gang:,}, {SHAPES} shapes{where}",

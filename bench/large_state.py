@@ -16,7 +16,6 @@ from time import perf_counter
 
 from bench.fleet import arrivals, choose_shapes, engine_with_hosts, specs
 from bench.results import Row
-from bench.rows import RUNS
 from bench.sizes import Sizes
 from hostler.engine import Engine
 
@@ -29,7 +28,7 @@ _ROOT = Path(__file__).resolve().parent.parent
 
 def rows(sizes: Sizes) -> Iterator[Row]:
     """Measure so many hosts and guests, each time in a new process."""
-    figures = [_measure_apart(sizes) for _ in range(RUNS)]
+    figures = [_measure_apart(sizes) for _ in range(sizes.runs)]
     fleet = f"{sizes.hosts:,} hosts with {sizes.large_guests:,} guests"
     for key, name, what, unit, target in (
         ("peak_mb", "memory, peak", "resident at the peak, actions kept", "MB", 1000.0),

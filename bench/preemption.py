@@ -61,7 +61,7 @@ def rows(sizes: Sizes) -> Iterator[Row]:
         ) -> float:
             return _preempt(full, specs, count, together=together, budget=budget)
 
-        yield rate_row(name, what, count, once, target)
+        yield rate_row(name, what, count, once, target, runs=sizes.runs)
 
 
 def warm_up() -> None:

@@ -7,19 +7,23 @@ from time import perf_counter
 
 from bench.results import Row
 
-__all__ = ["RUNS", "Timed", "latency_rows", "median_and_p99", "rate_row"]
+__all__ = ["QUICK_RUNS", "RUNS", "Timed", "latency_rows", "median_and_p99", "rate_row"]
 
 RUNS = 3
+QUICK_RUNS = 1  # no figure of a quick run is judged, so the best of several is not needed
 LONG_S = 60.0  # what takes longer is not repeated
 
 Timed = Callable[[], float]
 
 
-def rate_row(name: str, what: str, decisions: int, once: Timed, target: float | None = None, note: str = "") -> Row:
+def rate_row(
+    name: str, what: str, decisions: int, once: Timed, target: float | None = None, note: str = "",
+    *, runs: int = RUNS,
+) -> Row:  # fmt: skip
     """Return how many decisions a second the best run made."""
     rates: list[float] = []
     began = perf_counter()
-    while len(rates) < RUNS and (not rates or perf_counter() - began < LONG_S):
+    while len(rates) < runs and (not rates or perf_counter() - began < LONG_S):
         rates.append(round(decisions / once(), 1))
     return Row(name=name, what=what, unit="/s", target=target, measured=max(rates), runs=tuple(rates), note=note)
 

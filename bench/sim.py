@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from time import perf_counter
 
 from bench.results import Report, Row, describe_machine
-from bench.rows import RUNS
+from bench.rows import QUICK_RUNS, RUNS
 from hostler.config import parse_documents
 from hostler.engine import BUILT_IN, find_policy
 from hostler.sim.fill_experiment import run_fill_experiment
@@ -36,20 +36,27 @@ def run(*, quick: bool = False, progress: Callable[[str], None] = lambda _: None
     for row in _rows(quick):
         progress(f"measured {row.name}")
         rows.append(row if quick else row.judged())
-    return Report(bench="sim", quick=quick, runs_per_figure=RUNS, machine=describe_machine(load), rows=tuple(rows))
+    return Report(
+        bench="sim",
+        quick=quick,
+        runs_per_figure=QUICK_RUNS if quick else RUNS,
+        machine=describe_machine(load),
+        rows=tuple(rows),
+    )
 
 
 def _rows(quick: bool) -> Iterator[Row]:
-    yield _experiment()
+    runs = QUICK_RUNS if quick else RUNS
+    yield _experiment(runs)
     yield _all_experiments(quick)
     hosts, guests = (1_000, 20_000) if quick else (10_000, 1_000_000)
-    yield from _scenario(hosts, guests)
-    yield _report(10 if quick else 100)
+    yield from _scenario(hosts, guests, runs)
+    yield _report(3 if quick else 100, runs)
 
 
-def _experiment() -> Row:
+def _experiment(runs: int) -> Row:
     seconds = []
-    for _ in range(RUNS):
+    for _ in range(runs):
         experiment = openb_experiment()
         gc.collect()
         start = perf_counter()
@@ -63,8 +70,8 @@ def _experiment() -> Row:
 
 
 def _all_experiments(quick: bool) -> Row:
-    """Run all experiments on two processes; a quick run takes one seed and three workloads."""
-    workloads, seeds = (WORKLOADS[:3], list(SEEDS)[:1]) if quick else (WORKLOADS, list(SEEDS))
+    """Run all experiments on two processes; a quick run takes one seed and one workload."""
+    workloads, seeds = (WORKLOADS[:1], list(SEEDS)[:1]) if quick else (WORKLOADS, list(SEEDS))
     halves = [list(seeds[0::2]), list(seeds[1::2])] if len(seeds) > 1 else [list(seeds)]
     start = perf_counter()
     processes = [
@@ -119,9 +126,9 @@ queue: {{refused: drop}}
     return read_scenario(document, BUILT_IN)
 
 
-def _scenario(hosts: int, guests: int) -> Iterator[Row]:
+def _scenario(hosts: int, guests: int, runs: int) -> Iterator[Row]:
     seconds = []
-    for _ in range(RUNS):
+    for _ in range(runs):
         gc.collect()
         start = perf_counter()
         outcome = run_scenario(_large(hosts, guests), find_policy("spread"), 1)
@@ -141,22 +148,22 @@ def _scenario(hosts: int, guests: int) -> Iterator[Row]:
     )
 
 
-def _report(runs: int) -> Row:
+def _report(shown: int, runs: int) -> Row:
     from hostler.sim.report import report_page
 
     results = [
         run_fill_experiment(
             openb_experiment("default", 42 + number % 3), find_policy(POLICIES[1 + number % 5]), 42 + number % 3
         )
-        for number in range(min(runs, 15))
+        for number in range(min(shown, 15))
     ]
-    several = [results[number % len(results)] for number in range(runs)]
+    several = [results[number % len(results)] for number in range(shown)]
     seconds = []
-    for _ in range(RUNS):
+    for _ in range(runs):
         start = perf_counter()
         page = report_page(several)
         seconds.append(round(perf_counter() - start, 3))
-    return _seconds_row("report", f"one HTML page on {runs} runs, {len(page) / 1e6:.1f} MB", seconds, 5.0)
+    return _seconds_row("report", f"one HTML page on {shown} runs, {len(page) / 1e6:.1f} MB", seconds, 5.0)
 
 
 def _seconds_row(name: str, what: str, seconds: list[float], target: float, note: str = "") -> Row:

@@ -1,8 +1,10 @@
-"""How much is measured; a quick run takes a tenth of everything."""
+"""How much is measured; a quick run takes a tenth of everything, and measures it once."""
 
 from __future__ import annotations
 
 import msgspec
+
+from bench.rows import QUICK_RUNS, RUNS
 
 __all__ = ["Sizes"]
 
@@ -26,8 +28,10 @@ class Sizes(msgspec.Struct, frozen=True):
     few_arriving: int = 1_000  # where that takes long
     batch: int = 100  # of those that arrive
     openb_part: int = 1  # one in so many arrivals
+    runs: int = RUNS  # for each figure
 
     def tenth(self) -> Sizes:
         """Return a tenth of everything."""
         whole = msgspec.structs.asdict(self)
-        return Sizes(**{name: value // 10 for name, value in whole.items() if name != "openb_part"}, openb_part=10)
+        tenths = {name: value // 10 for name, value in whole.items() if name not in ("openb_part", "runs")}
+        return Sizes(**tenths, openb_part=10, runs=QUICK_RUNS)

@@ -10,7 +10,7 @@ import msgspec
 
 from bench.fleet import arrivals, arrivals_as_columns, choose_shapes, engine_with_hosts, specs
 from bench.results import Row
-from bench.rows import RUNS, rate_row
+from bench.rows import rate_row
 from bench.sizes import Sizes
 from hostler.engine import Engine, find_policy
 from hostler.engine.journals.journal import Recorder
@@ -73,7 +73,7 @@ def _policy_rows(sizes: Sizes) -> Iterator[Row]:
         def once(policy: str = policy, shapes: int = shapes) -> float:
             return _decide_once(sizes.hosts, sizes.guests, shapes, policy)
 
-        yield rate_row(name, f"{fleet}, {mixed}", sizes.guests, once, target)
+        yield rate_row(name, f"{fleet}, {mixed}", sizes.guests, once, target, runs=sizes.runs)
 
 
 def _openb_once(arriving: int | None) -> float:
@@ -96,7 +96,7 @@ def _openb_row(sizes: Sizes) -> Row:
     experiment = openb_experiment()
     arriving = len(experiment.order) // sizes.openb_part
     what = f"openb default, {len(experiment.hosts):,} hosts, {arriving:,} pods"
-    return rate_row("fgd openb", what, arriving, lambda: _openb_once(arriving), 20_000)
+    return rate_row("fgd openb", what, arriving, lambda: _openb_once(arriving), 20_000, runs=sizes.runs)
 
 
 def _journal_row(sizes: Sizes) -> Row:
@@ -112,7 +112,7 @@ def _journal_row(sizes: Sizes) -> Row:
         return _decide_once(sizes.hosts, sizes.guests, SHAPES, "spread", record)
 
     what = "as spread mixed, with every fact and action written to memory"
-    row = rate_row("spread mixed, journal", what, sizes.guests, once)
+    row = rate_row("spread mixed, journal", what, sizes.guests, once, runs=sizes.runs)
     size = sum(map(len, written)) / sizes.guests
     return msgspec.structs.replace(row, note=f"{size:.0f} bytes of journal per decision")
 
@@ -129,7 +129,7 @@ def _columns_row(sizes: Sizes) -> Row:
         engine.apply_many(arrivals_as_columns(known, choice))
 
     ratios = []
-    for _ in range(RUNS):
+    for _ in range(sizes.runs):
         times = []
         for feed in (one_by_one, as_columns):
             engine = engine_with_hosts(10, "spread")
@@ -146,7 +146,7 @@ def growth_rows(sizes: Sizes) -> Iterator[Row]:
     """Compare the cost of a decision on a small and on a large fleet."""
     for name, shapes in (("growth equal", 1), ("growth mixed", SHAPES)):
         few, many = (
-            [_decide_once(hosts, sizes.guests, shapes, "spread") for _ in range(RUNS)]
+            [_decide_once(hosts, sizes.guests, shapes, "spread") for _ in range(sizes.runs)]
             for hosts in (sizes.few_hosts, sizes.many_hosts)
         )
         kind = "equal guests" if shapes == 1 else f"guests of {shapes} shapes"

@@ -12,7 +12,6 @@ from time import perf_counter
 
 from bench.fleet import HOSTNAME, ZONES, app_selector, arrivals, choose_shapes, engine_with_hosts, specs
 from bench.results import Row
-from bench.rows import RUNS
 from bench.sizes import Sizes
 from hostler.engine import Engine
 from hostler.model import Bind, Defer, Guest, GuestArrived, GuestLeft, GuestSpec, GuestTerm, parse_amounts
@@ -32,20 +31,20 @@ def rows(sizes: Sizes) -> Iterator[Row]:
 
     clogged, refused = _clogged(base, _too_large, 1, sizes.waiting)
     what = f"{sizes.waiting:,} waiting, equal"
-    yield _share_row("waiting equal", what, base, clogged, sizes.arriving, sizes.batch)
+    yield _share_row("waiting equal", what, base, clogged, sizes, sizes.arriving)
     yield _refused_row("waiting equal", what, refused)
 
     clogged, refused = _clogged(base, _too_large, sizes.waiting_shapes, sizes.waiting)
-    yield _share_row("waiting mixed", mixed, base, clogged, sizes.arriving, sizes.batch)
+    yield _share_row("waiting mixed", mixed, base, clogged, sizes, sizes.arriving)
     what = f"{mixed}, others leave"
-    yield _share_row("waiting mixed, leaving", what, base, clogged, sizes.arriving, sizes.batch, leave=True)
+    yield _share_row("waiting mixed, leaving", what, base, clogged, sizes, sizes.arriving, leave=True)
     yield _refused_row("waiting mixed", mixed, refused)
 
     clogged, refused = _clogged(base, _lonely, sizes.waiting_shapes, sizes.waiting)
     what = f"{mixed}, for other guests"
-    yield _share_row("waiting for guests", what, base, clogged, sizes.few_arriving, sizes.batch)
+    yield _share_row("waiting for guests", what, base, clogged, sizes, sizes.few_arriving)
     leaving = f"{what}, others leave"
-    yield _share_row("waiting for guests, leaving", leaving, base, clogged, sizes.few_arriving, sizes.batch, leave=True)
+    yield _share_row("waiting for guests, leaving", leaving, base, clogged, sizes, sizes.few_arriving, leave=True)
     yield _refused_row("waiting for guests", what, refused)
 
 
@@ -57,11 +56,12 @@ def warm_up() -> None:
 
 
 def _share_row(
-    name: str, what: str, free: Engine, clogged: Engine, arriving: int, batch: int, *, leave: bool = False
+    name: str, what: str, free: Engine, clogged: Engine, sizes: Sizes, arriving: int, *, leave: bool = False
 ) -> Row:
     """Compare the throughput on both, in turns, so that both see the same machine."""
+    batch = sizes.batch
     without, beside = [], []
-    for _ in range(RUNS):
+    for _ in range(sizes.runs):
         without.append(_feed(free.fork(), arriving, batch, leave=leave))
         beside.append(_feed(clogged.fork(), arriving, batch, leave=leave))
     return Row(
