@@ -62,9 +62,9 @@ def check_module_name(path: str) -> Iterator[Finding]:
         yield Finding(path, 1, f"module {module}: name it by a noun, not by a word in -ing")
 
 
-def check_test_names(path: str, source: str) -> Iterator[Finding]:
+def check_test_names(path: str, tree: ast.Module) -> Iterator[Finding]:
     """Iterate over the tests of a module with too long a name."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if (
             isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
             and node.name.startswith("test_")
@@ -74,14 +74,16 @@ def check_test_names(path: str, source: str) -> Iterator[Finding]:
             yield Finding(path, node.lineno, problem)
 
 
-def check_python_words(path: str, source: str) -> Iterator[Finding]:
+def check_python_words(path: str, source: str, tree: ast.Module) -> Iterator[Finding]:
     """Iterate over the old words in the docstrings, strings and comments of a module."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             last = node.end_lineno or node.lineno
             for finding in check_text_words(path, node.value, node.lineno):
                 # A string of several pieces has fewer line ends than lines.
                 yield finding._replace(line=min(finding.line, last))
+    if not _OLD_WORD.search(source):
+        return  # no comment has one either; cutting a module into tokens takes longer than all the rest
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield from check_text_words(path, token.string, token.start[0])
@@ -99,10 +101,11 @@ def check_file(path: str, text: str) -> Iterator[Finding]:
     if path.startswith(EXEMPT):
         return
     if path.endswith(".py"):
+        tree = ast.parse(text)
         yield from check_module_name(path)
-        yield from check_test_names(path, text)
+        yield from check_test_names(path, tree)
         if not path.startswith("tests/"):
-            yield from check_python_words(path, text)
+            yield from check_python_words(path, text, tree)
     elif PurePosixPath(path).suffix in TEXT_SUFFIXES:
         yield from check_text_words(path, text)
 
