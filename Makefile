@@ -97,8 +97,9 @@ test: check kernels kube-binaries packages ## check, then all tests but the long
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=30 $(ARGS)
 
 .PHONY: test-long
+# The random tests of `make test` are among them: here they try all their examples, and new ones.
 test-long: deps kernels kube-binaries packages ## the long tests
-	@HOSTLER_RANDOM_TESTS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder -m long $(ARGS)
+	@HOSTLER_RANDOM_TESTS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder -m 'long or hypothesis' $(ARGS)
 
 .PHONY: bench
 bench: deps ## measure the engine; prints a table and writes JSON

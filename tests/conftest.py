@@ -1,8 +1,9 @@
 """For all tests: compiled kernels live in the folder that is named by a hash of their sources, as for users.
 
 Random tests draw the same examples in every run, so that a change is judged and not the day's luck; with
-``HOSTLER_RANDOM_TESTS=1``, as in ``make test-long``, they look for new ones. How long an example takes says something
-about the machine and nothing about the code, so no example has a deadline and none is slow.
+``HOSTLER_RANDOM_TESTS=1``, as in ``make test-long``, they look for new ones, and for more (``random_examples.py``). How
+long an example takes says something about the machine and nothing about the code, so no example has a deadline and none
+is slow.
 
 What a process inherits from the shell that started it is set here too: a background job of a script ignores SIGINT, and
 so would every process that a test starts and interrupts. What commands keep for later, such as the heads of logs that
@@ -24,6 +25,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from hostler.config import prepare_kernel_cache
+from tests.random_examples import LOOKS_FOR_NEW, count_examples
 
 _IGNORED_BY_JOBS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGCHLD, signal.SIGALRM)
 
@@ -60,7 +62,8 @@ prepare_kernel_cache()
 
 settings.register_profile(
     "hostler",
-    derandomize=os.environ.get("HOSTLER_RANDOM_TESTS") != "1",
+    max_examples=count_examples(100),
+    derandomize=not LOOKS_FOR_NEW,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

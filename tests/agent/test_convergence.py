@@ -11,6 +11,7 @@ from hostler.agent.core.decisions import after_registration, observe
 from hostler.agent.drivers.fake import FakeDriver, FakeVm, Fault
 from hostler.agent.messages import HostSize, Order, Orders
 from tests.agent.stepped_host import SECOND, SteppedHost, run_now
+from tests.random_examples import count_examples
 
 GIB = 2**30
 NAMES = [f"vm{number}" for number in range(6)]
@@ -221,4 +222,4 @@ class HostUnderFire(RuleBasedStateMachine):
 
 
 TestHostUnderFire = HostUnderFire.TestCase
-TestHostUnderFire.settings = settings(max_examples=250, stateful_step_count=50, deadline=None)
+TestHostUnderFire.settings = settings(max_examples=count_examples(250), stateful_step_count=50, deadline=None)

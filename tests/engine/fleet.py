@@ -31,6 +31,7 @@ from hostler.model import (
     labels,
 )
 from hostler.model.reasons import ReasonKind, Wake
+from tests.random_examples import count_examples
 
 SECOND = 1_000_000_000
 GIB = 1 << 30
@@ -48,7 +49,7 @@ _CALM: Any = {
     "deadline": None,
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 }
-QUICK = settings(max_examples=100, **_CALM)
+QUICK = settings(max_examples=count_examples(100), **_CALM)
 LONG = settings(max_examples=600, **_CALM)
 
 

@@ -51,6 +51,7 @@ from hostler.model import (
 )
 from tests.engine.fleet import GIB, LONG, MIB, QUICK, SECOND, books, essence, policy
 from tests.engine.twin_guests import HOSTNAME, EnginePair
+from tests.random_examples import count_examples
 
 ZONE = "topology.kubernetes.io/zone"
 RACK = "rack"
@@ -297,7 +298,7 @@ def tell(story: Any, *policies: Policy) -> RandomFleet:
 
 @pytest.mark.parametrize("name", ["kubernetes", "spread", "pack"])
 @given(story=stories)
-@settings(QUICK, max_examples=150)
+@settings(QUICK, max_examples=count_examples(150))
 def test_each_policy_decides_as_the_twin_what_guests_say_about_each_other(name, story):
     tell(story, policy(name))
 

@@ -55,6 +55,7 @@ from hostler.model import (
     may_give,
 )
 from tests.engine.fleet import LONG, QUICK, SECOND, books, essence, policy
+from tests.random_examples import count_examples
 
 pytestmark = pytest.mark.early
 
@@ -408,7 +409,9 @@ class EngineLifeMachine(RuleBasedStateMachine):
 
 
 def test_a_random_life_keeps_every_promise():
-    run_state_machine_as_test(EngineLifeMachine, settings=settings(QUICK, max_examples=250, stateful_step_count=50))
+    run_state_machine_as_test(
+        EngineLifeMachine, settings=settings(QUICK, max_examples=count_examples(250), stateful_step_count=50)
+    )
 
 
 @pytest.mark.long

@@ -5,12 +5,14 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import NamedTuple
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from hostler.engine.state.queue import ACTIVE, BACKOFF, QUEUE_NAMES, WAITING, Queue
 from tests.engine.fleet import QUICK
+from tests.random_examples import count_examples
 
 KEYS = [(0, 0), (1, 0), (1, 1)]
 
@@ -173,8 +175,9 @@ class QueueMachine(RuleBasedStateMachine):
         assert self.queue.next_due(self.now) == (self.now if self.now in times else min(times, default=None))
 
 
+@pytest.mark.hypothesis  # in the long tests too
 def test_everybody_waits_where_a_model_says_and_is_taken_in_its_order():
-    run_state_machine_as_test(QueueMachine, settings=settings(QUICK, max_examples=150))
+    run_state_machine_as_test(QueueMachine, settings=settings(QUICK, max_examples=count_examples(150)))
 
 
 def test_a_guest_is_in_one_place_only():

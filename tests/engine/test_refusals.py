@@ -23,13 +23,14 @@ from hostler.model import (
     Taint,
     amounts,
 )
+from tests.random_examples import count_examples
 
 sizes = st.integers(1, 8)
 hosts = st.lists(st.tuples(sizes, sizes, st.integers(1, 3), st.booleans(), st.booleans()), min_size=1, max_size=8)
 running = st.lists(st.tuples(st.integers(0, 7), sizes, sizes, st.sampled_from([0, 5])), max_size=8)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=count_examples(200), deadline=None)
 @given(hosts=hosts, running=running, cpu=sizes, memory=sizes, has_port=st.booleans())
 def test_counts_are_those_of_the_explanation(hosts, running, cpu, memory, has_port):
     engine = Engine([msgspec.structs.replace(find_policy("kubernetes"), preemption=PreemptionRules())])

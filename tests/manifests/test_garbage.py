@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hostler.errors import InputError
 from hostler.manifests import read_manifests
 from tests.manifests.samples import container, node, owned_by, pod, template, thing
+from tests.random_examples import count_examples
 
 TERM = {
     "topologyKey": "zone",
@@ -82,7 +83,7 @@ def places(value, path=()):
 PLACES = [path for path in places(OBJECTS) if len(path) > 1]
 
 
-@settings(max_examples=500)
+@settings(max_examples=count_examples(500))
 @given(st.sampled_from(PLACES), JUNK, st.booleans())
 def test_junk_anywhere_is_read_or_refused_but_breaks_nothing(place, junk, seed_annotations):
     objects = copy.deepcopy(OBJECTS)

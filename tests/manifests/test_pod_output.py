@@ -22,6 +22,7 @@ from hostler.model import (
     WeightedTerm,
 )
 from tests.manifests.samples import container, guest_of, pod
+from tests.random_examples import count_examples
 
 
 def spec_written(guest) -> dict:
@@ -155,7 +156,7 @@ init_containers = st.lists(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=count_examples(300))
 @given(containers, init_containers, amounts)
 def test_any_mix_of_containers_survives_a_round_trip(running, starting, overhead):
     guest = guest_of(pod("a", containers=running, initContainers=starting, overhead=overhead))

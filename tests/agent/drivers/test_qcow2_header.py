@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from hostler.agent.drivers.machine.qcow2_header import read_header, why_not_image, why_not_overlay
 from tests.agent.drivers.qemu_setup import MIB, real_parts
+from tests.random_examples import count_examples
 
 SIZE = 4 * MIB
 
@@ -56,7 +57,7 @@ def test_version_zero_is_rejected(overlay):
     assert reason(overlay[:4] + bytes(4) + overlay[8:]) == "is in version 0 of qcow2, not 3"
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=count_examples(150))
 @given(changes=st.lists(st.tuples(st.integers(0, 600), st.binary(min_size=1, max_size=8)), min_size=1, max_size=3))
 def test_changed_header_is_rejected_or_names_no_further_file(overlay, changes):
     """What passes our check is also harmless in the eyes of the real qemu-img, which knows the format best."""

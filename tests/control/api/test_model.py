@@ -87,7 +87,7 @@ def test_what_was_promised_comes_true(story: str) -> None:
 
 
 def test_whatever_people_do_gets_what_was_promised() -> None:
-    play(12, 25)
+    play(6, 25)
 
 
 @pytest.mark.long

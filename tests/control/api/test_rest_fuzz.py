@@ -96,12 +96,12 @@ def check_others(service: ListeningService, route: Route, who: str, examples: in
 def test_nothing_that_others_send_breaks_or_oversteps_anything(
     service: ListeningService, route: Route, who: str
 ) -> None:
-    check_others(service, route, who, 2 if who == "nobody" else 5)
+    check_others(service, route, who, 2 if who == "nobody" else 3)
 
 
 @pytest.mark.parametrize("route", [route for route in ALL_ROUTES if route.path not in _ENDING], ids=name_of)
 def test_nothing_that_an_administrator_sends_breaks_the_service(service: ListeningService, route: Route) -> None:
-    send(service, route, "admin", 12)
+    send(service, route, "admin", 6)
 
 
 @pytest.mark.long

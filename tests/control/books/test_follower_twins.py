@@ -19,7 +19,7 @@ from tests.engine.random_runs import RandomRun
 
 STEPS = 14
 LIFE = 10  # steps for which a follower reads on
-QUICK_SEEDS, LONG_SEEDS = 60, 1_000
+QUICK_SEEDS, LONG_SEEDS = 20, 1_000
 PER_TEST = 10
 
 

@@ -20,6 +20,7 @@ from hostler.control.vms.state import Vm
 from hostler.errors import ConflictError, InputError
 from tests.agent.stepped_host import SECOND
 from tests.control.vms.fleet_model import GIB, SMALL, FleetModel
+from tests.random_examples import count_examples
 
 SIZES = [SMALL, SMALL, HostSize(cpu_millis=6000, memory_bytes=6 * GIB, disk_bytes=20 * GIB)]
 LOCAL = [DiskSpec(size="5Gi")]
@@ -304,4 +305,4 @@ class VmsUnderFire(RuleBasedStateMachine):
 
 
 TestVmsUnderFire = VmsUnderFire.TestCase
-TestVmsUnderFire.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestVmsUnderFire.settings = settings(max_examples=count_examples(200), stateful_step_count=40, deadline=None)

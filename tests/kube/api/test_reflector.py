@@ -21,6 +21,7 @@ from tests.async_tests import run_with
 from tests.kube.api.model_server import ModelAnswer, ModelServer, refusal
 from tests.kube.api.scripted_server import ReceivedCall, Wire, client_of, line, page, pod
 from tests.kube.api.virtual_time import play_virtually, run_virtually
+from tests.random_examples import count_examples
 
 
 class Follower:
@@ -460,7 +461,7 @@ def test_over_a_real_socket_a_torn_watch_is_resumed():
     assert asyncio.run(main()) == ["", "5", "6"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=count_examples(150), deadline=None)
 @given(seed=st.integers(0, 2**32), faults=st.sampled_from([0.0, 0.1, 0.3, 0.6]))
 def test_copy_and_replayed_updates_equal_the_server_after_faults(seed, faults):
     async def main() -> None:

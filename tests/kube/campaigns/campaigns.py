@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.campaign.plan import draw_plan
 from tests.campaign.play import play
 
 __all__ = ["BLOCK", "blocks", "play_block"]
 
 BLOCK = 25
+_QUICK = 150  # campaigns that are played by `make test` too; the rest of a range is left to the long tests
 
 
-def blocks(first: int, count: int) -> list[int]:
-    """Return the first seeds of blocks."""
-    return list(range(first, first + count, BLOCK))
+def blocks(first: int, count: int) -> list[object]:
+    """Return the first seeds of blocks; those after the first few are marked as long."""
+    seeds = range(first, first + count, BLOCK)
+    return [pytest.param(seed, marks=pytest.mark.long if seed - first >= _QUICK else ()) for seed in seeds]
 
 
 def play_block(first: int, severity: float | None, size: int = BLOCK) -> None:

@@ -23,6 +23,7 @@ from hostler.kube.api.resources import (
 )
 from hostler.kube.facts.kinds import CSI_NODES, KINDS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
 from tests.kube.facts.cluster import FactCluster, named, node, pod
+from tests.random_examples import count_examples
 
 TERM = {
     "topologyKey": "zone",
@@ -146,7 +147,7 @@ def spoiled(draw):
     return resource, key, data
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=count_examples(400), deadline=None)
 @given(st.lists(spoiled(), min_size=1, max_size=6), st.booleans(), st.sampled_from([0, 3, 99]), st.booleans())
 def test_no_object_makes_the_world_raise_or_the_engine_refuse_a_fact(objects, seeds, opened_after, is_first):
     cluster = FactCluster(is_open=False, seed_annotations=seeds)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hostler.kube.api.resources import BUDGETS, NAMESPACES, NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, SERVICES
 from hostler.kube.facts.kinds import CSI_NODES, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
 from tests.kube.facts.cluster import FactCluster, named, node, pod
+from tests.random_examples import count_examples
 
 NONSENSE: Any = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}}
 BOUND = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
@@ -195,7 +196,7 @@ def booked(cluster):
     return hosts, guests, dict(state.gangs.gangs), dict(state.budgets), cluster.watched.pods, cluster.watched.problems()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=count_examples(300), deadline=None)
 @given(histories())
 def test_changes_one_by_one_book_the_same_as_all_at_once(history):
     changes, opened_after = history

@@ -16,7 +16,7 @@ from tests.kube.oracle.clusters import make_case
 from tests.kube.oracle.examination import examine
 from tests.kube.oracle.kube_scheduler_answers import asker
 
-FEW = 100
+FEW = 50
 MANY, AT_ONCE = 2000, 250
 # Long runs look for new cases where that is asked for, as other random tests do.
 FIRST = random.SystemRandom().randrange(10**8) if os.environ.get("HOSTLER_RANDOM_TESTS") == "1" else 10_000
