@@ -6,6 +6,7 @@ import html
 import re
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,16 +33,22 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebService]:
         yield found
 
 
+def is_placed(service: WebService, identity: str) -> bool:
+    return service.vm(identity).vm.home is not None
+
+
 @pytest.fixture(scope="module")
 def vms(service: WebService) -> dict[str, str]:
     service.add_hosts(3, cpu=8)
     made = {
-        "huge": service.create("huge", cpu="64", memory="23Gi", priority=5),
         "blocked": service.create("blocked", cpu="1", host_name="host-01"),
         "cut-off": service.create("cut-off", cpu="1", host_name="host-00"),
         "small": service.create("small", cpu="2", host_name="host-02"),
     }
-    service.until_decided(list(made.values()))
+    for identity in made.values():  # the engine may try them before it knows all hosts
+        wait_until(partial(is_placed, service, identity))
+    made["huge"] = service.create("huge", cpu="64", memory="23Gi", priority=5)
+    service.until_decided([made["huge"]])
     service.report(made["blocked"], "absent", _NO_IMAGE)
     for name in ("cut-off", "small"):
         service.report(made[name])

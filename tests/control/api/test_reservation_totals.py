@@ -61,6 +61,15 @@ async def test_total_that_fits_only_unevenly_gets_uneven_shares() -> None:
         assert (await service.ask("GET", "/v1/reservations/default/night")).json()["shares"] == made.json()["shares"]
 
 
+async def test_units_left_over_go_to_the_first_hosts_by_name() -> None:
+    async with open_service() as service:
+        await service.add_hosts("a", "b", "c", cpu=4)
+        await fill(service, "c", 3)
+        made = await service.ask("POST", "/v1/reservations", json={**_NIGHT, "total": {"cpu": "8001m"}})
+        assert made.status_code == 201, made.text
+        assert made.json()["shares"] == {"a": {"cpu": "3501m"}, "b": {"cpu": "3500m"}, "c": {"cpu": "1"}}
+
+
 async def test_total_is_rejected_only_if_the_room_of_all_hosts_is_less() -> None:
     async with open_service() as service:
         await service.add_hosts("a", "b", "c", cpu=4)
