@@ -96,10 +96,18 @@ def test_every_page_reads_a_cluster_in_the_same_way():
     assert len({line for found in lines for line in found}) == 1
 
 
-def test_every_link_of_readme_and_the_quickstart_leads_somewhere():
-    for name in (*PAGES, "docs/README.md", "docs/comparison.md"):
-        for target in re.findall(r"\]\(([^)#:]+)\)", _page(name)):
-            assert ((ROOT / name).parent / target).exists(), f"{name}: {target}"
+def _anchors(path: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^a-z0-9 _-]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_link_leads_to_a_page_and_a_heading():
+    for path in (ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")):
+        for target in re.findall(r"\]\(([^):]+)\)", path.read_text()):
+            name, _, anchor = target.partition("#")
+            page = path.parent / name if name else path
+            assert page.exists(), f"{path.name}: {target}"
+            assert not anchor or anchor in _anchors(page), f"{path.name}: {target}"
 
 
 def test_index_links_every_page():
