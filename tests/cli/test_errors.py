@@ -27,7 +27,7 @@ BAD_FILES = {
     "a priority beyond 32 bits": (HEAD + ONE_GUEST + "  priority: 99999999999\n", ":5: guests[0].priority", "schema"),
     "two hosts of one name": (HEAD + ONE_HOST + "- name: a\n", "host 'a' is declared twice", "rename"),
     "two guests of one name": (HEAD + ONE_GUEST + "- name: g\n", "guest 'g' is declared twice", "rename"),
-    "a key that stands twice": (HEAD + ONE_HOST + "  rank: 1\n  rank: 2\n", "'rank' stands twice", "keep one"),
+    "a key that appears twice": (HEAD + ONE_HOST + "  rank: 1\n  rank: 2\n", "'rank' appears twice", "keep one"),
     "an unknown policy": (HEAD + "policy: packk\n" + ONE_HOST, "no policy 'packk'", "'pack'"),
     "a guest with an unknown policy": (HEAD + ONE_GUEST + "  policy: sprad\n", ":5: guest 'g'", "'spread'"),
     "an unknown scorer": (HEAD + MINE + "  scorers: [balancd]\n", "plugin 'balancd'", "'balanced'"),

@@ -171,7 +171,7 @@ def test_byte_order_mark_is_ignored():
 
 @pytest.mark.parametrize("text", ["a: 1\nb: 2\na: 3\n", '{"a": 1,\n"b": 2,\n"a": 3}', "{a: 1,\nb: 2,\na: 3}"])
 def test_duplicate_key_is_refused_with_both_lines(text):
-    with pytest.raises(DuplicateNameError, match=r"f:3: key 'a' stands twice in one mapping, first in line 1"):
+    with pytest.raises(DuplicateNameError, match=r"f:3: key 'a' appears twice in one mapping, first in line 1"):
         parse_documents(text.encode(), "f")
 
 

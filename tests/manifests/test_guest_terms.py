@@ -303,7 +303,7 @@ BROKEN_SPREADS = {
     ),
     "the same twice": (
         [even(), even(maxSkew=2)],
-        f"[1]: topologyKey {ZONE!r} with DoNotSchedule stands twice",
+        f"[1]: topologyKey {ZONE!r} with DoNotSchedule appears twice",
     ),
 }
 

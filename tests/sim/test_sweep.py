@@ -178,7 +178,7 @@ class TestStopped:
         out, err = process.communicate(timeout=GIVE_UP_S)
         assert process.returncode == 130
         assert out == ""
-        assert "of 16 cells are done; the same command goes on from there" in err
+        assert "of 16 cells are done; the same command continues from there" in err
         assert "Traceback" not in err
         wait_until(lambda: not any(is_running(child) for child in children))
 

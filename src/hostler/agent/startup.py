@@ -200,7 +200,7 @@ class RegistrationNotifier:
 
 
 def connect(server: str, *, authority_file: Path | None = None, is_insecure: bool = False) -> HttpTransport:
-    """Return the transport to a server; plain HTTP beyond this machine only if that was asked for."""
+    """Return the transport to a server; plain HTTP beyond this machine only if an option allows it."""
     if authority_file is not None and not server.startswith("https://"):
         raise InputError("a certificate file needs an encrypted server", hint="write https://host:port")
     return HttpTransport(server, authority_file=authority_file, is_insecure=is_insecure)
@@ -241,7 +241,8 @@ async def run_agent(
         raise _as_ending(error) from error
     except OSError as error:
         raise UnavailableError(
-            f"the agent cannot go on: {error}", hint=f"VMs run on; is there room, and may it write to {home.folder}?"
+            f"the agent cannot continue: {error}",
+            hint=f"VMs keep running; is there free space, and may the agent write to {home.folder}?",
         ) from error
 
 

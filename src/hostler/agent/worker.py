@@ -3,7 +3,7 @@
 Order of things, on which everything after a crash depends: the core says what to do, the lanes are taken, the records
 are safe on disk, and only then the driver acts. Used by ``process``.
 
-Looks at the host may hang: a stale mount, a hypervisor daemon that does not answer. Reports and heartbeats go on
+Looks at the host may hang: a stale mount, a hypervisor daemon that does not answer. Reports and heartbeats continue
 meanwhile. There is one look at a time, and one that hangs is never given up: each further one would block a thread.
 
     no look --due--> under way --in time--> observed

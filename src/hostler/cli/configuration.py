@@ -39,7 +39,7 @@ def config() -> None:
     )
 )
 @click.argument("files", metavar="FILE...", type=FILE, nargs=-1, required=True)
-@click.option("--lenient", is_flag=True, help="Name what a KubeSchedulerConfiguration asks for in vain, and go on.")
+@click.option("--lenient", is_flag=True, help="List unsupported parts of a KubeSchedulerConfiguration, and continue.")
 def validate(files: tuple[str, ...], lenient: bool) -> None:
     """Check files of any kind: fleets, scenarios, configurations, schedulers and Kubernetes manifests, together.
 

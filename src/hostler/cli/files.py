@@ -1,6 +1,6 @@
 """Files that commands write, and journals that they read.
 
-A file appears under its name only when it is whole: it is written beside it and renamed at the end.
+A file gets its name only when it is complete: a scratch file beside it is written, and renamed at the end.
 """
 
 from __future__ import annotations

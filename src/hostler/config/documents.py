@@ -327,7 +327,7 @@ def _refuse_duplicates(text: str, source: str) -> None:
     if has_duplicates and (found := find_duplicate(text)) is not None:
         key, first, second = found
         raise DuplicateNameError(
-            f"{source}:{second}: key {quote(key)} stands twice in one mapping, first in line {first}",
+            f"{source}:{second}: key {quote(key)} appears twice in one mapping, first in line {first}",
             hint="keep one of them",
         )
 

@@ -119,7 +119,7 @@ class PolicyEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reclaim: Annotated[
         bool | UnsetType, means("True: a tenant takes back what its quota guarantees from those who borrowed it.")
     ] = UNSET
-    ask: Annotated[AskEntry | UnsetType | None, means("Who is asked for scores before each decision.")] = UNSET
+    ask: Annotated[AskEntry | UnsetType | None, means("The external scorer to ask before each decision.")] = UNSET
     mix: Annotated[
         list[MixPart] | UnsetType, means("The typical guests that fgd measures by. Unset: those of the input.")
     ] = UNSET

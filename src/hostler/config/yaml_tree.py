@@ -220,7 +220,7 @@ class _Builder:
             frame.key, frame.key_line = key, -1
             return
         if key in lines:
-            problem = f"key {quote(key)} stands twice in one mapping, first in line {lines[key]}"
+            problem = f"key {quote(key)} appears twice in one mapping, first in line {lines[key]}"
             raise DuplicateNameError(f"{self._source}:{line}: {problem}", hint="keep one of them")
         frame.key, frame.key_line = key, line
         lines[key] = line

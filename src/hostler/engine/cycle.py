@@ -95,7 +95,7 @@ class Cycle:
         self._gangs = GangCycle(state, evictions, self._runs, self._place)
         self._gang_queue = GangQueue(state)
         self._done = 0  # guests decided by this call
-        self._paused: list[str] = []  # gangs whose search goes on in the next step
+        self._paused: list[str] = []  # gangs whose search continues in the next step
 
     def decide(self, limit: int | None) -> list[Action]:
         """Decide up to ``limit`` queued guests (all if None) and return the actions.

@@ -166,7 +166,7 @@ class Engine:
         return next(iter(self.state.gangs.pending(head.removeprefix(GANG))), None)
 
     def fork(self) -> Engine:
-        """Return an independent twin, for what-ifs."""
+        """Return an independent copy, for what-ifs."""
         twin = Engine.__new__(Engine)
         twin._use(self.state.copy())
         return twin

@@ -217,7 +217,7 @@ def _just_before(engine: Engine, steps: int, seq: int) -> Engine:
     """Run so many steps and then a part of one, up to decision ``seq``, which is not made."""
     run = _FirstSteps(engine, steps)
     now = run_until_idle(engine, engine.now, run) if steps else engine.now
-    assert now is not None  # the run goes on: a decision is still to come
+    assert now is not None  # the run continues: a decision is still to come
     most_entries = run.chunk_left
 
     def after(entries: int) -> Engine:

@@ -85,7 +85,7 @@ def size_fleet(inputs: PlacementInput, like: str, *, advance: Advance = ignore_p
             raise InputError(
                 f"{plural(len(guests), 'guest')} {verb} not fit on as many hosts like {like!r} "
                 f"under policy {inputs.policy.name!r}",
-                hint="what asks outside, refuses by itself or needs hosts with other labels cannot be sized",
+                hint="external scorers, own filters and guests that need other labels cannot be sized",
             )
         low, high = high, min(high + max(high // 4, 1), len(guests))
     while high - low > 1:

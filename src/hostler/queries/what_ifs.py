@@ -99,7 +99,7 @@ class _ToTheEndCarrier(_TrialCarrier):
     limit = _LIMIT
 
     def __init__(self, engine: Engine) -> None:
-        super().__init__(engine, no_answer="no outside scorer is asked for a plan", prepares=True)
+        super().__init__(engine, no_answer="a plan asks no external scorer", prepares=True)
         self._is_busy = False
 
     def carry_out(self, actions: list[Action], now: int) -> bool:

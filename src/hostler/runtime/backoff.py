@@ -1,4 +1,4 @@
-"""Trying again: exponential waits that differ by chance, and never sooner than the other side asked for.
+"""Retries: random exponential waits, never shorter than the other side requested.
 
 A call that fails for a reason that time may cure is made again. Waits double up to a limit, so an outage of hours costs
 two calls a minute. Errors carry what the other side asked for in ``retry_after_s``: API servers under load, and control

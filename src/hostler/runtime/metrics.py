@@ -47,7 +47,7 @@ class MetricTable:
         return iter(self._specs.values())
 
     def shown_name(self, spec: MetricSpec) -> str:
-        """Return the name as it is shown and asked for."""
+        """Return the name as it is shown and queried."""
         return f"{self.prefix}{spec.name}" + ("_total" if spec.kind == "counter" else "")
 
     def counter(self, name: str, registry: CollectorRegistry) -> Counter:

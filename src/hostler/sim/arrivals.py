@@ -58,7 +58,7 @@ def tune_arrival_order(specs: Sequence[GuestSpec], hosts: Sequence[Host], seed: 
 
 
 def _thinned(order: Ints, total: Ints, target: float, seed: int) -> Ints:
-    """Drop pods at random until no more is asked for than the target."""
+    """Drop pods at random until the demand is at most the target."""
     left = order.tolist()
     demand = int(total.sum())
     numbers = draws(seed, _TUNING, len(left)).tolist()

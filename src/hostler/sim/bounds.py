@@ -1,7 +1,7 @@
 """Upper bounds: how much gpu any scheduler could allocate, even one that knows all future arrivals.
 
 For experiments in which guests arrive and never leave. There are two kinds. *Free*: any guest may be rejected.
-*Forced*: all guests that arrive before some percent of the gpus are asked for must be placed. The first holds for every
+*Forced*: all guests that arrive before some percent of the gpus are requested must be placed. The first holds for every
 policy. The second holds for policies that reject no guest so early, and is the fairer measure of them.
 
 A linear program assigns guests to types of hosts, and gpus to cutting patterns. It takes the hosts of a type as one
@@ -261,7 +261,7 @@ class GpuBound(msgspec.Struct, frozen=True, kw_only=True):
     """The most that can be allocated to the guests that have arrived so far."""
 
     workload: str
-    at_percent: float | None  # of all gpus asked for so far; None: when all have arrived
+    at_percent: float | None  # of all gpus, requested so far; None: when all have arrived
     forced_percent: float | None  # all that arrive before this must be placed; None: free
     arrivals: int
     asked_percent: float
@@ -301,7 +301,7 @@ def gpu_bound(
 
 
 def count_arrivals_until(experiment: FillExperiment, percent: float) -> int:
-    """Return how many guests arrive before more than this share of all gpus is asked for."""
+    """Return how many guests arrive before more than this share of all gpus is requested."""
     total = 1000 * sum(len(host.devices) for host in experiment.hosts)
     each = np.array([gpu_millis(spec) for spec in experiment.specs], dtype=np.int64)[experiment.order]
     return int(np.searchsorted(np.cumsum(each), percent * total / 100.0, side="right"))

@@ -23,7 +23,7 @@ from hostler.sim.workload import Ints
 __all__ = ["BINS", "KINDS", "Curves", "FillExperiment", "FillPlacements", "FillResult"]
 __all__ += ["failure_kind", "measure_fill", "run_fill_experiment"]
 
-BINS = 131  # 0 to 130 percent of the fleet's gpus asked for so far
+BINS = 131  # 0 to 130 percent of the fleet's gpus, requested so far
 KINDS = ("cpu_only", "share", "one_gpu", "two_gpu", "four_gpu", "eight_gpu", "other")
 
 Floats = NDArray[np.float64]
@@ -40,7 +40,7 @@ class FillExperiment(NamedTuple):
 
 
 class Curves(msgspec.Struct, frozen=True):
-    """Means over the events of each percent of gpus asked for so far."""
+    """Means over the events of each percent of requested gpus."""
 
     alloc: tuple[float, ...]  # allocated share of all gpus, in percent
     frag: tuple[float, ...]  # fragmented share of all gpus, in percent
@@ -168,7 +168,7 @@ def measure_fill(
 
 
 def _curves(gpu: Ints, is_placed: NDArray[np.bool_], amounts: Floats, total: int) -> Curves:
-    """Make the published curves: one value per percent of gpus asked for.
+    """Make the published curves: one value per percent of requested gpus.
 
     Rules of the artifact (``analysis.go`` and ``merge_*_discrete.py``): an event's amounts are logged with two digits,
     and means are taken of what was logged. Another order gives other last digits.

@@ -51,7 +51,7 @@ def load_plugin_files(files: Iterable[Path]) -> OwnPlugins:
 
 
 def with_network(own: OwnPlugins, policy: str) -> OwnPlugins:
-    """Add the policy ``mlp``, the network that is shipped with the package, if it is asked for."""
+    """Add the policy ``mlp``, the network that is shipped with the package, if it is requested."""
     if policy != _NETWORK or policy in own.policies:
         return own
     from hostler.sim.scorer.plugin import MlpScorer, mlp_policy

@@ -86,7 +86,7 @@ class Log:
             self._line("trace", message, fields, self._now())
 
     def without_failures(self) -> Log:
-        """Return a log that leaves out a line that cannot be written, such as on a full disk, and goes on."""
+        """Return a log that leaves out a line that cannot be written, such as on a full disk, and continues."""
         write = self._write
         if write is None:
             return self

@@ -54,7 +54,7 @@ class VmListPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Events, newest first, and the number before which to go on; 0 at the beginning."""
+    """Events, newest first, and the number before which to continue; 0 at the beginning."""
 
     items: list[Event]
     before: int

@@ -30,7 +30,7 @@ DONE = {
     "stop": "It will stop.",
     "restart": "It will stop and start again.",
     "pause": "It will be paused.",
-    "resume": "It will go on.",
+    "resume": "It will continue.",
     "migrate": "It will move to another host.",
     "delete": "The VM will be deleted.",
     "cordon": "It takes no new VMs from now on.",

@@ -120,7 +120,7 @@ def test_events_of_the_whole_fleet_and_of_one_project(project):
     assert {"host.joined", "vm.create", "project.create"} <= {one["kind"] for one in every}
     ours = hostler("events", "--in-project", project, "-o", "json").json["items"]
     assert {one["project"] for one in ours} == {project}
-    assert "asked for web" in {one["text"] for one in ours}
+    assert "asked to create web" in {one["text"] for one in ours}
     assert hostler("events").lines[0].split() == ["SEQ", "TIME", "PROJECT", "ABOUT", "KIND", "BY", "WHAT"]
     assert {one["about"] for one in ours if one["kind"].startswith("vm.")} == {"web"}
     assert {one["about"] for one in every if one["kind"] == "host.joined"} >= {"node-1", "node-2"}

@@ -61,7 +61,7 @@ def test_a_deletion_is_asked_about_and_no_is_no(project):
 
 
 def test_a_name_is_written_out_before_what_cannot_be_taken_back():
-    code, seen = at_terminal("host", "delete", "node-3", answers=(("Write the host's name to go on", "node-2"),))
+    code, seen = at_terminal("host", "delete", "node-3", answers=(("Type the name of the host to continue", "node-2"),))
     assert code == 2
     assert "error: " in seen
     assert hostler("host", "get", "node-3").code == 0

@@ -57,10 +57,10 @@ async def test_keys_are_named_in_their_project_and_to_those_who_may_list_them() 
         boss = await service.key("admin", name="boss")
         await service.as_key(boss, "POST", "/v1/vms", json=wish | {"name": "db"})
         by = {one["text"]: one["by"] for one in await told(service, viewer)}
-        assert by["asked for web"] == "key robot"
-        assert by["asked for db"].startswith("key:"), "who is not of the project is not named there"
+        assert by["asked to create web"] == "key robot"
+        assert by["asked to create db"].startswith("key:"), "who is not of the project is not named there"
         all_of_them = {one["text"]: one["by"] for one in await told(service)}
-        assert (all_of_them["asked for web"], all_of_them["asked for db"]) == ("key robot", "key boss")
+        assert (all_of_them["asked to create web"], all_of_them["asked to create db"]) == ("key robot", "key boss")
 
 
 async def test_a_host_that_is_gone_is_still_told_of_by_its_name_and_its_id() -> None:

@@ -37,7 +37,7 @@ async def test_the_life_of_a_vm_is_shown_in_words_of_its_owner():
         told = [(one["kind"], one["text"]) for one in events]
         for expected in (
             ("vm.waiting", "web asks for a place"),
-            ("vm.create", "asked for web"),
+            ("vm.create", "asked to create web"),
             ("vm.placed", "placed on a"),
             ("vm.stop", "asked to stop web"),
             ("vm.delete", "asked to delete web"),
@@ -54,7 +54,7 @@ async def test_the_life_of_a_vm_is_shown_in_words_of_its_owner():
 @pytest.mark.parametrize(
     ("what", "name", "text"),
     [
-        ("vm.create", "web", "asked for web"),
+        ("vm.create", "web", "asked to create web"),
         ("vm.restart", "web", "asked to restart web"),
         ("project.delete", "red", "deleted red"),
         ("host.confirm-dead", "a", "confirmed that a is dead"),

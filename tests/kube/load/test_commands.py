@@ -84,7 +84,7 @@ def test_validate_and_the_schema_know_the_kind(file):
         ("", "creates nothing", "nodes, pods, gangs, churn"),
         ("pod: {count: 1}\n", "load.yaml:3: unknown key 'pod'", "pods"),
         ("pods: {count: -1}\n", "load.yaml:3: pods.count must be an integer >= 0", ""),
-        ("name: Big\npods: {count: 1}\n", "load.yaml:3: name is 'Big'", "small letters"),
+        ("name: Big\npods: {count: 1}\n", "load.yaml:3: name is 'Big'", "lowercase letters"),
         ("gangs: {count: 1, size: 2, min: 3}\n", "gangs.min is more than the size, 2", "lower"),
         ("gangs: {count: 1, size: 2, api: new}\n", "gangs.api is 'new'", "auto, built-in, crd"),
         ("churn: {rate: 1, lifetime: soon}\n", "'soon' is not a duration", "500ms"),

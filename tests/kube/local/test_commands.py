@@ -162,7 +162,7 @@ def test_logs_are_shown_by_part_and_to_the_last_line():
 @pytest.mark.parametrize(
     ("words", "error", "hint"),
     [
-        (["up", "--name", "../up"], "cannot be the name of a cluster", "small letters"),
+        (["up", "--name", "../up"], "cannot be the name of a cluster", "lowercase letters"),
         (["up", "--with", "sheduler"], "no part of a local control plane is named 'sheduler'", "'scheduler'"),
         (["up", "--with", "none,kwok"], "'none' cannot stand beside parts", "alone"),
         (["up", "--gate", "GenericWorkload"], "does not open or close a gate", "NAME=true"),
@@ -171,7 +171,7 @@ def test_logs_are_shown_by_part_and_to_the_last_line():
         (["status", "--name", "none-such"], "there is no local cluster 'none-such'", "hostler kube up"),
         (["logs"], "there is no local cluster 'local'", "hostler kube up"),
         (["down"], "there is no local cluster 'local'", "hostler kube up"),
-        (["down", "--name", "../../x"], "cannot be the name", "small letters"),
+        (["down", "--name", "../../x"], "cannot be the name", "lowercase letters"),
         (["down", "--all", "--name", "x"], "exclude each other", "leave one"),
         (["binaries", "kubelet"], "no program is named 'kubelet'", "kube"),
     ],

@@ -25,7 +25,7 @@ from hostler.kube.local.state import (
 def test_a_name_that_could_leave_the_folder_is_refused(name):
     with pytest.raises(InputError) as caught:
         check_name(name)
-    assert "small letters" in caught.value.hint
+    assert "lowercase letters" in caught.value.hint
 
 
 @pytest.mark.parametrize("name", ["local", "a", "2", "a-b", "x" * 40])

@@ -154,7 +154,7 @@ def test_blank_lines_do_not_count_but_lines_are_counted(tmp_path):
         ("name,cpu,cpu\na,1,1\n", r"t\.csv:1: there are two columns 'cpu'"),
         ("name\na\n", "there is no column of what guests ask for"),
         ("name,cpu\n", "there are no rows"),
-        ("name,cpu\na,1\na,1\n", r"t\.csv:3: guest 'a' stands twice, first at .*t\.csv:2"),
+        ("name,cpu\na,1\na,1\n", r"t\.csv:3: guest 'a' appears twice, first at .*t\.csv:2"),
         ("name,cpu\na,1\n,1\n", r"t\.csv:3: the guest has no name"),
         ("cpu\n-1\n", r"t\.csv:2: cpu: amount '-1' is negative"),
         ("memory\n8Ei\n", r"t\.csv:2: memory: amount '8Ei' is larger than 2\^62"),
@@ -190,7 +190,7 @@ def test_the_line_is_right_behind_quoted_line_breaks_and_counts(tmp_path):
 
 def test_a_wrong_host_is_named_with_its_line(tmp_path):
     for text, message in [
-        ("name,cpu\nx,1\nx,1\n", "h.csv:3: host 'x' stands twice, first at"),
+        ("name,cpu\nx,1\nx,1\n", "h.csv:3: host 'x' appears twice, first at"),
         ("name,cpu\nx,1\n,1\n", "h.csv:3: the host has no name"),
         ("cpu\n1\n", "h.csv:1: there is no column name"),
         ("name,cpu\nx,-1\n", "h.csv:2: cpu: amount '-1' is negative"),
@@ -210,7 +210,7 @@ def test_a_mapping_must_name_columns_that_exist():
 
 def test_parquet_rows_are_named_by_number(tmp_path):
     pl.DataFrame({"name": ["a", "a"], "cpu": [1, 2]}).write_parquet(tmp_path / "t.parquet")
-    with pytest.raises(DuplicateNameError, match=r"t\.parquet: row 2: guest 'a' stands twice"):
+    with pytest.raises(DuplicateNameError, match=r"t\.parquet: row 2: guest 'a' appears twice"):
         read(tmp_path / "t.parquet")
 
 

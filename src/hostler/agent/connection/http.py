@@ -1,4 +1,4 @@
-"""The Transport to a real control plane: HTTP on aiohttp, TLS verified; plain HTTP to this machine, or as asked for."""
+"""The Transport to a real control plane: HTTP on aiohttp, TLS verified; plain HTTP to this machine, or by an option."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def _out_of_reach(vm: str, storage: str, why: str) -> Trouble:
         kind="blocked",
         code=StorageUnavailableError.code,
         message=f"{vm} is left as it is: {place} of this host is unavailable: {why}",
-        hint="mount it again on that host: its agent then goes on by itself",
+        hint="mount it again on that host: its agent then continues",
     )
 
 

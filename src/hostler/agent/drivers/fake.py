@@ -357,7 +357,7 @@ class FakeDriver:
             if fault.times != 0 and (fault.chance >= 1.0 or self._random.random() < fault.chance):
                 fault.times -= 1 if fault.times > 0 else 0
                 raise _KINDS[fault.kind](
-                    f"{verb} of {vm or 'all'} failed on purpose", hint="a fault that was asked for"
+                    f"{verb} of {vm or 'all'} failed on purpose", hint="a fault that an option requested"
                 )
 
 

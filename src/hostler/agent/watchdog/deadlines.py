@@ -11,7 +11,7 @@ starts to count no later than the control plane does (a lease is dated when its 
     |            QEMU closes its files (POLITE_S)
     KILL_S     SIGKILL to all that are left, at once, at the latest
     |            the kernel ends them (REAP_S)
-    END_S      nothing runs; a process that is left is reported, and the watchdog goes on trying
+    END_S      nothing runs; a process that is left is reported, and the watchdog keeps trying
     |            clocks that differ in speed, a machine that was busy (SLACK_S)
     PROOF_S    the control plane starts the VMs elsewhere
 

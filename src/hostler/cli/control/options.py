@@ -81,7 +81,7 @@ def confirm_by_name(name: str, what: str, given: str) -> str:
         raise InputError(
             f"{what}. Cannot prompt for the host's name: standard input is not a terminal", hint=f"--confirm {name}"
         )
-    return str(click.prompt(printable(f"{what}. Write the host's name to go on"), err=True))
+    return str(click.prompt(printable(f"{what}. Type the name of the host to continue"), err=True))
 
 
 def read_pairs(option: str, words: Sequence[str]) -> dict[str, str]:

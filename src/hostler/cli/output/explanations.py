@@ -58,7 +58,7 @@ class ShownExplanation(GuestExplanation, frozen=True, kw_only=True):
     said: str = ""  # what the pod's own scheduler wrote, if that is something else
     is_of_files: bool = False  # 'hostler place' could do it
     words: Vocabulary = ENGINE_WORDS  # of its front
-    now: str = ""  # how a VM is, in words that go on after its name, if more is known than that it runs
+    now: str = ""  # the status of a VM, as words that follow its name, if more is known than that it runs
     hint: str = ""  # what can be done about that
     made_way: str = ""  # of a VM that waits since it was stopped for another: why
     if_started: bool = False  # of a VM that is stopped: this is how it would be if it were started now

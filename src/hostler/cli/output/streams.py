@@ -107,7 +107,7 @@ class _Guarded(io.BufferedWriter):
         self.fail(error)
 
     def fail(self, error: OSError) -> None:
-        """Say that writing failed; do nothing to go on without it."""
+        """Report that writing failed; do not continue without it."""
 
 
 class _Output(_Guarded):

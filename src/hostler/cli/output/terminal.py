@@ -80,7 +80,7 @@ def print_data(data: object, output: str) -> None:
 
 
 def print_data_line(data: object) -> None:
-    """Write plain values as one line of JSON, of a list that goes on."""
+    """Write plain values as one line of JSON, an item of a list without an end."""
     import msgspec
 
     click.echo(_NO_ASCII.sub(_escaped, msgspec.json.encode(data).decode()))

@@ -42,7 +42,7 @@ def _percents(context: click.Context, parameter: click.Parameter, text: str) -> 
     default="90,100,130",
     show_default=True,
     callback=_percents,
-    help="Points of the arrivals: so much of all GPUs is asked for.",
+    help="Points of the arrivals: the requested share of all GPUs.",
 )
 @click.option(
     "--forced",

@@ -206,7 +206,7 @@ def rows_options() -> Callable[[F], F]:
             metavar="FILE",
             type=FILE,
             default=None,
-            help="Write to a file, which appears when it is whole; its ending chooses the format, unless -o does.",
+            help="Write to a file, which appears when it is complete. Without -o its extension chooses the format.",
         )
         return output_option(*FORMATS)(file(command))
 
@@ -214,11 +214,11 @@ def rows_options() -> Callable[[F], F]:
 
 
 def select_format(output: str, file: str | None) -> str:
-    """Return the format; with a file and no format, its ending decides."""
+    """Return the format; with a file and no format, its extension decides."""
     ending = file.rpartition(".")[2].lower() if file else ""
     if file and output == "table":
         if ending not in FORMATS[1:]:
-            raise click.UsageError(f"the ending of {file!r} says no format: give -o json, csv or parquet")
+            raise click.UsageError(f"the extension of {file!r} is no format: give -o json, csv or parquet")
         return ending
     if output == "parquet" and (file is None or file == STANDARD_STREAM):
         raise click.UsageError("Parquet is no text: name a file with -O")

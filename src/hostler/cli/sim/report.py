@@ -26,7 +26,7 @@ __all__ = ["report"]
     metavar="FILE",
     type=FILE,
     required=True,
-    help="The page to write, which appears when it is whole; '-' is standard output.",
+    help="The page to write, which appears when it is complete; '-' is standard output.",
 )
 def report(results: tuple[str, ...], output_file: str) -> None:
     """Make a report of results: one HTML file with tables and charts, which needs no network.

@@ -93,7 +93,7 @@ def sweep(
 ) -> int:
     """Run every combination of workloads, policies, seeds and tunings, and keep each result in FOLDER.
 
-    The same command goes on where it was stopped: what has a result is not run again.
+    The same command continues where it was stopped: cells with a result do not run again.
     """
     from hostler.sim.sweeps.sweep import ResultFolder, find_progress
 
@@ -199,7 +199,7 @@ def _run(planned: SweepProgress, kept: ResultFolder, jobs: int | None, dask: str
                 run_sweep(planned.left, kept, select_runner(jobs, dask, len(planned.left)), count)
     except KeyboardInterrupt:
         done = f"{len(planned.done) + ran} of {plural(total, 'cell')} {'is' if total == 1 else 'are'} done"
-        note(f"{done}; the same command goes on from there")
+        note(f"{done}; the same command continues from there")
         raise
     say(f"{plural(total, 'cell')}: {len(planned.done):,} were there, {ran:,} ran, {len(failed):,} failed")
     for result in failed[:5]:

@@ -95,7 +95,7 @@ def describe(path: str, output: str, **options: Any) -> None:  # noqa: ANN401 (s
 @trace_options()
 @data_dir_option()
 def convert(path: str, kind: str, target: str, **options: Any) -> None:  # noqa: ANN401 (see trace_options)
-    """Write a trace in another format; a file appears only when it is whole.
+    """Write a trace in another format; a file appears only when it is complete.
 
     Tables keep everything. Pods carry their times as annotations, and have no tenants; a fleet has no times.
     """
@@ -170,7 +170,7 @@ def _show(found: TraceSummary) -> None:
         say(f"{plural(found.gangs, 'gang')} with {plural(found.in_gangs, 'guest')}")
     if found.fit_nowhere:
         say(f"{plural(found.fit_nowhere, 'guest')} larger than every host")
-    say(f"peak: {plural(found.peak_guests, 'guest')} at once, were all placed on arrival")
+    say(f"peak: {plural(found.peak_guests, 'guest')} at once, if all are placed on arrival")
     say()
     rows = [
         _demand("cpu (cores)", found.cpu, 1000),

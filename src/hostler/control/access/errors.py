@@ -63,7 +63,7 @@ class TooManyRequestsError(UnavailableError):
     status: ClassVar[int] = 429
 
     def __init__(self, message: str, *, retry_after_s: int, hint: str = "") -> None:
-        super().__init__(message, hint=hint or f"wait {retry_after_s} s, then go on more slowly")
+        super().__init__(message, hint=hint or f"wait {retry_after_s} s, then send fewer requests")
         self.retry_after_s: int = retry_after_s
 
 

@@ -267,7 +267,7 @@ def _is_same(old: PlacementRow, new: PlacementRow) -> bool:
 
 
 def _fail_moves(connection: Connection, vm: str, why: str, now_ns: int) -> None:
-    """Fail the open moves of a VM; its other operations go on."""
+    """Fail the open moves of a VM; its other operations continue."""
     moves = [row.id for row in operations.open_of(connection, vm) if row.kind == _MOVE]
     operations.fail(connection, moves, why, now_ns)
 

@@ -41,7 +41,7 @@ def watch_operation(client: Client, operation: Operation, until: float, look: Ca
 def change_failure(operation: Operation, vm: Vm) -> HostlerError | None:
     """Return the error of a command that waited for a change of a VM; None if the change is done."""
     if operation.state == "pending" and vm.state == "pending" and vm.why:
-        hint = f"it goes on waiting for room; 'hostler vm explain {vm.project}/{vm.name}' says what would help"
+        hint = f"it still waits for room; 'hostler vm explain {vm.project}/{vm.name}' says what would help"
         return OperationFailedError(f"{vm.project}/{vm.name} is not placed: {vm.why}", hint=hint)
     return operation_failure(operation, vm)
 

@@ -20,7 +20,7 @@ __all__ = ["LONGEST_LINE", "UNENCODED", "StreamMessage", "check_size", "read_bod
 
 UNENCODED = "identity"
 LONGEST_ANSWER = 64 * 2**20
-LONGEST_LINE = 4 * 2**20  # of an answer that goes on, and of one message in it
+LONGEST_LINE = 4 * 2**20  # of an answer without an end, and of one message in it
 _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")  # a last \r may be half of an end
 _HINT = "is this the address of a control plane?"
 

@@ -60,7 +60,7 @@ class Problem(ResponseSchema, frozen=True):
     detail: Annotated[str, means("What is wrong this time.")] = ""
     hint: Annotated[str, means("What to do about it.")] = ""
     type: Annotated[str, means("Where the code is described.")] = "about:blank"
-    instance: Annotated[str, means("The path that was asked for.")] = ""
+    instance: Annotated[str, means("The requested path.")] = ""
     request_id: Annotated[str, means("The same as in the header X-Request-Id, and in the service's log.")] = ""
     decision: Annotated[
         dict[str, Any] | None, means("Why a VM was placed nowhere: the object of 'hostler explain -o json'.")

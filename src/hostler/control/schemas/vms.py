@@ -108,11 +108,11 @@ class Operation(ResponseSchema, frozen=True):
     """A change in progress, or finished."""
 
     id: str
-    kind: Annotated[str, means("What was asked for, such as vm.create.")]
+    kind: Annotated[str, means("The requested change, such as vm.create.")]
     state: Literal["pending", "done", "failed"]
     project: str
     subject: Annotated[str, means("The id of what it is about.")]
-    actor: Annotated[str, means("Who asked for it.")]
+    actor: Annotated[str, means("The caller that requested it.")]
     generation: Annotated[int, means("It is done when its subject has reached this generation.")]
     error: Annotated[str, means("Why it failed.")]
     created_at: str

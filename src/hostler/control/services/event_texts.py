@@ -38,7 +38,7 @@ _HOST_NOTES = {
 }
 # What an actor did, to follow the actor's name. For VMs it is a request, for everything else it is done.
 _OF_VMS = {
-    "create": "asked for {name}",
+    "create": "asked to create {name}",
     "migrate": "asked to move {name}",
     "protect": "protected {name} from deletion",
     "unprotect": "removed the protection of {name}",

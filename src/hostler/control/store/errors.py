@@ -193,7 +193,7 @@ def translate(error: BaseException) -> BaseException:
     what = cause_of(error)
     found: HostlerError
     if is_full(error):
-        hint = "free room on that disk, or make it larger; the service goes on by itself then"
+        hint = "free space on that disk, or enlarge it; the service then continues"
         found = DatabaseFullError("the disk of the database is full, and nothing was written", hint=hint)
     elif _is_damaged(error):
         hint = "stop the service, and restore a backup: hostler restore FILE --force"

@@ -110,12 +110,12 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def wanted(self) -> Size:
-        """Return what it takes when it runs as asked for."""
+        """Return the resources of the VM when it runs as requested."""
         return size_of(self.spec)
 
     @property
     def unbooked(self) -> Size:
-        """Return what it has to ask for to run as asked for: disks of a stopped VM are booked already."""
+        """Return the resources to request so that it runs as requested: disks of a stopped VM are booked already."""
         return self.wanted if self.disk is None else msgspec.structs.replace(self.wanted, disk_bytes=0)
 
     @property

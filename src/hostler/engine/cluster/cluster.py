@@ -331,7 +331,7 @@ class Cluster:
             self._allocate(self._present.shape[0], 2 * len(self.tables.resources), self._device_left.shape[1])
 
     def copy(self, tables: Tables) -> Cluster:
-        """Return an independent twin."""
+        """Return an independent copy."""
         twin = Cluster.__new__(Cluster)
         twin.__dict__.update(self.__dict__)
         twin.tables = tables

@@ -373,7 +373,7 @@ class Counters:
         self._fit()
 
     def copy(self) -> Counters:
-        """Return an independent twin."""
+        """Return an independent copy."""
         twin = Counters.__new__(Counters)
         twin.__dict__.update(self.__dict__)
         for name, value in self.__dict__.items():

@@ -161,7 +161,7 @@ class Domains:
             self.mask[number, row] = eligibility.matches(marks, np.array([row], dtype=np.int64))[0]
 
     def copy(self) -> Domains:
-        """Return an independent twin."""
+        """Return an independent copy."""
         twin = Domains.__new__(Domains)
         twin._keys = self._keys.copy()
         twin._values = [values.copy() for values in self._values]

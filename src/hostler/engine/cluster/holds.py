@@ -115,7 +115,7 @@ class Holds:
         return HoldColumns(self._first, self._next, self._priority, self._pass, self._devices, self._amount)
 
     def copy(self) -> Holds:
-        """Return an independent twin."""
+        """Return an independent copy."""
         twin = Holds.__new__(Holds)
         twin.__dict__.update(self.__dict__)
         for name, value in self.__dict__.items():

@@ -184,7 +184,7 @@ class Marks:
         return np.fromiter((self.names[row] in wanted for row in rows.tolist()), dtype=np.bool_, count=len(rows))
 
     def copy(self) -> Marks:
-        """Return an independent twin."""
+        """Return an independent copy."""
         twin = Marks()
         twin._rows = self._rows
         twin._columns = {key: column.copy() for key, column in self._columns.items()}

@@ -63,7 +63,7 @@ class SelectorFile(Generic[T]):
         return iter(found)
 
     def copy(self) -> SelectorFile[T]:
-        """Return an independent twin."""
+        """Return an independent copy."""
         twin: SelectorFile[T] = SelectorFile()
         twin._by_pair = {pair: items.copy() for pair, items in self._by_pair.items()}
         twin._others = self._others.copy()
@@ -105,7 +105,7 @@ class ShapeFile:
         return list(found)
 
     def copy(self) -> ShapeFile:
-        """Return an independent twin."""
+        """Return an independent copy."""
         twin = ShapeFile()
         twin._by_pair = {pair: shapes.copy() for pair, shapes in self._by_pair.items()}
         twin._all = self._all.copy()

@@ -213,7 +213,7 @@ class Trials:
     ) -> tuple[list[PlacedMember], list[RejectedMember]]:
         """Try every member once, in runs that fit the cache. The result must not depend on the size of the runs."""
         state = self._state
-        begun: set[int] = set()  # policies whose turns go on from run to run
+        begun: set[int] = set()  # policies whose turns continue from run to run
         placed: list[PlacedMember] = []
         refused: list[RejectedMember] = []
         for records, policies in self._runs_of(members, refused):

@@ -92,7 +92,7 @@ class GangBook:
         return DecisionNote(GANG_GATHERS, key, there, gang.min_count) if there < gang.min_count else None
 
     def copy(self, guests: Callable[[], Mapping[str, GuestRecord]]) -> GangBook:
-        """Return an independent twin."""
+        """Return an independent copy."""
         twin = GangBook(guests)
         twin.gangs = self.gangs.copy()
         twin.members = {key: members.copy() for key, members in self.members.items()}

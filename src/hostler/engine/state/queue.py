@@ -224,7 +224,7 @@ class Queue:
         return queue
 
     def copy(self) -> Queue:
-        """Return an independent twin."""
+        """Return an independent copy."""
         twin = Queue()
         twin.entries = self.entries.copy()
         twin.waiting = {key: uids.copy() for key, uids in self.waiting.items()}

@@ -107,7 +107,7 @@ class Quotas:
         return max(shares, default=0.0)
 
     def copy(self) -> Quotas:
-        """Return an independent twin."""
+        """Return an independent copy."""
         twin = Quotas()
         twin.quotas = self.quotas
         twin.used = {tenant: used.copy() for tenant, used in self.used.items()}

@@ -168,7 +168,7 @@ class SearchBook:
         self.denied, self.rests = dict.fromkeys(denied), dict(rests)
 
     def copy(self) -> SearchBook:
-        """Return an independent twin."""
+        """Return an independent copy."""
         twin = SearchBook()
         positions = {key: msgspec.structs.replace(p, path=p.path.copy()) for key, p in self.positions.items()}
         twin.restore(positions, self.served, self.denied, self.rests, self.turn)

@@ -238,7 +238,7 @@ class State:
         return bool(record.host) and record.guest.uid in self.parked.get(record.host, ())
 
     def copy(self) -> State:
-        """Return an independent twin. Verdicts are not copied; they are computed again when needed."""
+        """Return an independent copy. Verdicts are not copied; they are computed again when needed."""
         twin = State.__new__(State)
         twin.__dict__.update(self.__dict__)
         twin.pause = _go_on

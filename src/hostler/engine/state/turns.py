@@ -50,7 +50,7 @@ class Turns:
             turn.last = max([turn.confirmed, *turn.in_flight.items()])[1]
 
     def copy(self) -> Turns:
-        """Return an independent twin."""
+        """Return an independent copy."""
         twin = Turns()
         for policy, turn in self.by_policy.items():
             twin.by_policy[policy] = TurnPosition(turn.confirmed, turn.in_flight.copy(), turn.last)

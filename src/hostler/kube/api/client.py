@@ -74,7 +74,7 @@ ApiTransport: TypeAlias = Transport[ApiResponse]
 
 
 class Listing(msgspec.Struct, Generic[Item]):
-    """All objects of a collection, and the resource version from which a watch goes on."""
+    """All objects of a collection, and the resource version from which a watch continues."""
 
     items: list[Item | UndecodableObject]
     version: str

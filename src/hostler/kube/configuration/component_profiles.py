@@ -269,7 +269,7 @@ class ScoreArguments:
         for index, one in enumerate(constraints):
             is_hard = one.when_unsatisfiable == "DoNotSchedule"
             if (one.topology_key, one.when_unsatisfiable) in seen:
-                raise invalid(self.document, (*path, index), "stands twice", hint="keep one of them")
+                raise invalid(self.document, (*path, index), "appears twice", hint="keep one of them")
             seen.add((one.topology_key, one.when_unsatisfiable))
             if one.min_domains is not None and not is_hard:
                 raise invalid(self.document, (*path, index, "minDomains"), "needs whenUnsatisfiable: DoNotSchedule")

@@ -163,7 +163,7 @@ def read_load(document: Document) -> LoadSettings:
     for key in ("name", "namespace"):
         if not _NAME.fullmatch(getattr(file, key)):
             raise invalid(
-                document, (key,), f"is {quote(getattr(file, key))}", hint="at most 40 small letters, digits and '-'"
+                document, (key,), f"is {quote(getattr(file, key))}", hint="at most 40 lowercase letters, digits and '-'"
             )
     if all(getattr(file, part) is UNSET for part in _PARTS):
         raise invalid(document, (), "creates nothing", hint=f"give one of {', '.join(_PARTS)}")

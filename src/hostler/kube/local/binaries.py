@@ -1,6 +1,6 @@
 """Find the programs of a control plane: those that the user has, otherwise those that we built.
 
-``KUBEBUILDER_ASSETS`` (the convention of setup-envtest) comes first, then PATH. Each program is asked for its version,
+``KUBEBUILDER_ASSETS`` (the convention of setup-envtest) comes first, then PATH. Each program tells its version,
 and one that is too old is skipped with a note. Missing programs are built (``build``). Used by ``cluster``.
 """
 

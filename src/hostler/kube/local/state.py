@@ -89,7 +89,7 @@ def check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise InputError(
             f"{name!r} cannot be the name of a cluster",
-            hint="up to 40 small letters, digits and hyphens, with a letter or digit at both ends; for example 'local'",
+            hint="up to 40 lowercase letters, digits and hyphens; the first and last are no hyphens, as in 'local'",
         )
     return name
 

@@ -139,7 +139,7 @@ def forbidden(kind: ServedKind, name: str, why: str) -> ErrorAnswer:
 
 
 def expired(message: str, continue_token: str = "") -> ErrorAnswer:
-    """Return the error for compacted history; if a list can go on without it, the token says how."""
+    """Return the error for compacted history; if a list can continue without it, the token says how."""
     metadata = {"continue": continue_token} if continue_token else {}
     return ErrorAnswer(410, "Expired", message, metadata=metadata)
 

@@ -1,4 +1,4 @@
-"""Queries about a scheduler's cluster, answered on a twin of its engine while it goes on deciding.
+"""Queries about a scheduler's cluster, answered on a copy of its engine while it keeps deciding.
 
 The twin is made on the engine's thread, between two turns. Everything that takes long runs in another thread, one query
 at a time. The engine's state that the API does not show (assumed pods, nominations) is included. Used by ``pages``.

@@ -88,7 +88,7 @@ def node_affinity_of(spec: GuestSpec) -> dict[str, object]:
     terms = spec.host_affinity
     if spec.host_name:
         own = Expression(NAME_FIELD, "In", (spec.host_name,))
-        # A term without any requirement matches nothing, and must go on doing so.
+        # A term without any requirement matches nothing, and must keep doing so.
         narrowed = (Term(t.expressions, (*t.names, own)) if t != Term() else t for t in terms)
         terms = tuple(narrowed) or (Term((), (own,)),)
     affinity: dict[str, object] = {}

@@ -29,7 +29,7 @@ SEED_POD_GROUP_MIN = "pod-group-min"
 SEED_POD_GROUP_MAX = "pod-group-max"
 GROUP_MAX = "hostler.dev/max-count"  # an annotation of a PodGroup; neither form has a field for a maximum
 
-# The words of the newest form, which are keys of an object, and of the one before it; in small letters.
+# The words of the newest form, which are keys of an object, and of the one before it; in lowercase.
 _DISRUPTIONS: dict[str, Literal["single", "all"]] = {
     "single": "single",
     "pod": "single",

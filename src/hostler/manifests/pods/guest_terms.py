@@ -29,7 +29,7 @@ def read_spread(constraints: Sequence[SpreadConstraint], labels: Mapping[str, st
         spread = _read(constraint, labels, path)
         if any((one.topology, one.is_hard) == (spread.topology, spread.is_hard) for one in found):
             raise InputError(
-                f"{path}: topologyKey {spread.topology!r} with {constraint.when_unsatisfiable} stands twice",
+                f"{path}: topologyKey {spread.topology!r} with {constraint.when_unsatisfiable} appears twice",
                 hint="a pod has one constraint for each pair of topologyKey and whenUnsatisfiable",
             )
         found.append(spread)

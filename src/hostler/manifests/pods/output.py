@@ -79,7 +79,7 @@ def _plan(spec: GuestSpec, *, is_tight: bool) -> tuple[list[_Requests], list[_Re
     main = _main(spec, splits)
     if not any(split.init_without for split in splits.values()):
         return [main, *others], [], [], overhead
-    # Sidecars go on running: they count beside the containers, and for init containers after them.
+    # Sidecars keep running: they count beside the containers, and for init containers after them.
     if any(split.sidecar for split in splits.values()):
         others.append({name: format_resource(name, split.sidecar) for name, split in splits.items()})
     return [main], others, [{name: "0" for name, split in splits.items() if not split.init_without}], overhead

@@ -20,8 +20,8 @@ from hostler.sim.sweeps.statistics import mean
 
 __all__ = ["failure_figure", "filling_part"]
 
-_ASKED = "GPUs asked for so far (% of all)"
-_POINTS = (100, 110, 120, 130)  # percent of gpus asked for, at which bars are drawn
+_ASKED = "Requested GPUs (% of all)"
+_POINTS = (100, 110, 120, 130)  # percent of requested gpus, at which bars are drawn
 _MANY = 6  # policies; with more, bars are drawn at the first and the last point only
 _APART = 0.5  # points between policies, from where the second chart of allocation begins
 
@@ -143,7 +143,7 @@ def _bars(by_policy: Mapping[str, Sequence[Run]], colors: PolicyColors) -> list[
         if bars:
             idle.append((f"at {point} %", bars))
     if idle:
-        found.append(_bar_figure(idle, colors, "Unallocated GPU", "% of all GPUs, by GPUs asked for so far", "At", 2))
+        found.append(_bar_figure(idle, colors, "Unallocated GPU", "% of all GPUs, by requested GPUs", "At", 2))
     return [*found, *failure_figure(by_policy, colors)]
 
 
@@ -161,7 +161,7 @@ def failure_figure(by_policy: Mapping[str, Sequence[Run]], colors: PolicyColors)
             groups.append((kind.replace("_", " "), bars))
     if not groups:
         return []
-    return [_bar_figure(groups, colors, "Failed guests", "by what they asked for", "Asked for", 1)]
+    return [_bar_figure(groups, colors, "Failed guests", "by their requests", "Request", 1)]
 
 
 def _bar_figure(

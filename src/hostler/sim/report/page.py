@@ -27,12 +27,12 @@ _COMMON = (
 )
 _FILLING = (
     ("filling", "guests arrive one by one and never leave; who fits nowhere has failed."),
-    ("allocated", "GPU of guests that were placed. The diagonal is what was asked for."),
+    ("allocated", "GPU of guests that were placed. The diagonal is the requested GPU."),
     ("fragmented", "idle GPU on hosts where a guest of the typical mix cannot use it."),
     ("ratio", "the fragmented share of what is idle."),
 )
 _SCENARIO = (
-    ("in use", "what guests that run asked for, as a share of what all hosts have."),
+    ("in use", "the requests of running guests, as a share of the capacity of all hosts."),
     ("stranded", "free on hosts where none of the usual guests fits."),
     ("waiting", "from the arrival of a guest to its start; only guests that began are counted."),
     ("lost work", "what guests did since their last checkpoint, when they were stopped."),

@@ -124,9 +124,9 @@ FIGURES: dict[str, tuple[str, float, int]] = {
 _NEUTRAL = ("began", "host_failures", "memory_mean")  # more of it is neither good nor bad
 # A series, its title, its unit, and by what it is multiplied.
 _SERIES = (
-    ("cpu", "CPU in use", "% of all, by what guests asked for", 100.0),
+    ("cpu", "CPU in use", "% of all, by the requests of guests", 100.0),
     ("gpu", "GPU in use", "% of all", 100.0),
-    ("memory", "Memory in use", "% of all, by what guests asked for", 100.0),
+    ("memory", "Memory in use", "% of all, by the requests of guests", 100.0),
     ("waiting", "Waiting guests", "", 1.0),
     ("fragmented", "Fragmented GPU", "% of all GPUs, idle but of no use", 100.0),
     ("stranded_cpu", "Stranded CPU", "% of all: free where no usual guest fits", 100.0),

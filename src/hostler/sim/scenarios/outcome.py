@@ -318,7 +318,7 @@ def _host_loads(
 ) -> tuple[list[float], list[int], list[list[float]]]:
     """Return the cpu really used as a share, the hosts beyond their cpu, and each host's share in use, by sample.
 
-    A guest without a load uses what it asked for.
+    A guest without a load uses its requests.
     """
     hosts = len(capacity["cpu"])
     kinds = sorted({load for load in scenario.loads if load is not None}, key=repr)

@@ -25,7 +25,7 @@ _SHARE_STEPS = 2.0**30
 
 
 class MixLevels(NamedTuple):
-    """What is left on hosts, by the sizes that the mix asks for."""
+    """The free room of hosts, by the sizes that the mix requests."""
 
     idle: Ints  # (hosts,) milli-gpus
     fits: Bools  # (hosts, gpus, sizes) whether as much is left

@@ -175,5 +175,5 @@ def _folder(document: Document, name: str, path: tuple[str | int, ...]) -> Path:
         document,
         path,
         f"names {name[:200]!r}, which does not exist",
-        hint="it is seen from where you are, else from the folder of the file",
+        hint="it is relative to the current folder, or to that of the file",
     )

@@ -45,7 +45,7 @@ Need = tuple[int, int, int, str]  # cpu, milli of each gpu, gpus, models
 def inflate_workload(
     workload: Sequence[SimonPod], asked: Sequence[SimonPod], nodes: Sequence[SimonNode], ratio: float, seed: int
 ) -> list[SimonPod]:
-    """Return clones of the workload, at most ceil(n x ratio) - n, until all that is asked for would pass capacity."""
+    """Return clones of the workload, at most ceil(n x ratio) - n, until the demand would exceed the capacity."""
     wanted = min(math.ceil(len(workload) * ratio) - len(workload), _MOST)
     if not workload or wanted <= 0:
         return []
@@ -236,7 +236,7 @@ def _as_service_goes(policy: Policy, service: ServiceUse | None) -> Policy:
 
 
 def typical_pods(specs: Sequence[GuestSpec], config: TypicalPodsConfig) -> tuple[MixEntry, ...]:
-    """Return the most common needs until they cover as much as is asked for, with their shares.
+    """Return the most common needs until they cover the given share of the demand, with their shares.
 
     Shares are computed as the artifact does, (n / N) / (covered / N): other ways of writing it flip single ties.
     """

@@ -76,7 +76,7 @@ def scorers_of(
     arguments: Mapping[str, Mapping[str, object]],
     warn: WarningSink,
 ) -> tuple[ScorerUse, ...]:
-    """Return the scorers of a profile; none at all means that a host is drawn by lot."""
+    """Return the scorers of a profile; none at all means a random host."""
     path: Path = ("profiles", 0, "plugins", "score", "enabled")
     names = [use.name for use in enabled]
     scorers: list[ScorerUse] = []

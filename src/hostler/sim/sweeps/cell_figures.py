@@ -8,7 +8,7 @@ from hostler.sim.fill_experiment import BINS, FillResult
 
 __all__ = ["filling_curves", "filling_figures", "is_less_better", "usual_figures"]
 
-_POINTS = (80, 90, 95, 100, 110, 120, 130)  # percent of gpus asked for, at which curves are read
+_POINTS = (80, 90, 95, 100, 110, 120, 130)  # percent of requested gpus, at which curves are read
 # Of these, less is better; of everything else, more.
 _LESS_IS_BETTER = (
     "failed", "frag", "idle", "gpus_touched", "wait", "dropped", "gave_up", "evict", "restart", "migrat", "failures",

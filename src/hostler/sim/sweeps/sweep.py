@@ -1,6 +1,6 @@
 """Sweeps: many cells, whose results are kept in a folder, one file each.
 
-A file appears under its name only when it is whole, so a sweep that was killed goes on where it was. The name is the
+A file gets its name only when it is complete, so a killed sweep continues where it was. The name is the
 cell's key. How long cells took stands in a table beside them, because it differs from run to run.
 """
 

@@ -25,7 +25,7 @@ _LONGEST = np.iinfo(np.int64).max
 
 
 class PeakDemand(NamedTuple):
-    """The most that is asked for at one moment, resource by resource."""
+    """The largest demand at one moment, for each resource."""
 
     guests: int
     cpu_milli: float
@@ -134,7 +134,7 @@ def with_chosen_hosts(
 ) -> Workload:
     """Put a trace on the hosts that the options name, else on its own, else on hosts of a usual size and number.
 
-    Without any number there are so many that 90 % of the tightest resource are asked for at the peak. If guests ask for
+    Without a number there are so many hosts that the peak demand is 90 % of the scarcest resource. If guests ask for
     GPUs, the hosts have GPUs.
     """
     if workload.hosts and not options.has_hosts:

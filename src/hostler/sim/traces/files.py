@@ -225,7 +225,7 @@ def _check_names(names: Sequence[str], wanted: Sequence[str], path: Path) -> Non
 
 
 def reject_duplicates(columns: CsvColumns, name: str) -> None:
-    """Reject a column of names in which one stands twice."""
+    """Reject a column of names in which one appears twice."""
     texts = columns.text(name)
     if len(set(texts)) == len(texts):
         return
@@ -233,6 +233,6 @@ def reject_duplicates(columns: CsvColumns, name: str) -> None:
     for row, text in enumerate(texts):
         if (first := seen.setdefault(text, row)) != row:
             raise DuplicateNameError(
-                f"{columns.where(row)}: {name} {quote(text)} stands twice, first in line {columns.lines[first]}",
+                f"{columns.where(row)}: {name} {quote(text)} appears twice, first in line {columns.lines[first]}",
                 hint="rename or remove one of them",
             )

@@ -98,7 +98,7 @@ def _names(guests: Sequence[Guest], where: str) -> list[str]:
     names = [g.name if counts[g.name] == 1 else f"{g.spec.namespace}.{g.name}" for g in guests]
     if len(set(names)) < len(names):
         twice = Counter(names).most_common(1)[0][0]
-        raise DuplicateNameError(f"{where}: guest {quote(twice)} stands twice", hint="rename or remove one of them")
+        raise DuplicateNameError(f"{where}: guest {quote(twice)} appears twice", hint="rename or remove one of them")
     return names
 
 

@@ -19,7 +19,7 @@ _SECOND_NS = 10**9
 
 
 class ResourceDemand(msgspec.Struct, frozen=True):
-    """One resource: what the hosts have, and what is asked for at the peak."""
+    """One resource: the capacity of the hosts, and the peak demand."""
 
     capacity: float
     peak: float
@@ -31,7 +31,7 @@ class ResourceDemand(msgspec.Struct, frozen=True):
 
 
 class TraceSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A trace in numbers; the peak is what is asked for at one moment, were every guest placed on arrival."""
+    """A trace in numbers; the peak is the largest demand at one moment, if all guests are placed on arrival."""
 
     name: str
     guests: int

@@ -1,4 +1,4 @@
-"""What happened, newest first, and what was asked for."""
+"""Events and operations, newest first."""
 
 from __future__ import annotations
 

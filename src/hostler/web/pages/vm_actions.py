@@ -92,7 +92,7 @@ def actions_for(vm: Vm, visit: PageRequest) -> list[VmAction]:
 
 
 def is_coming(vm: Vm, verb: str) -> bool:
-    """Say whether what a visitor asked for is still to come true, and still wanted."""
+    """Say whether the change that a visitor requested is still open, and still wanted."""
     if verb == "create":
         return vm.home is None and vm.power != "absent"
     if verb == "migrate":

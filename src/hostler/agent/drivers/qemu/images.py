@@ -72,7 +72,7 @@ def check_allowed(url: str, origins: Sequence[Origin]) -> None:
         raise PermanentError(f"{url[:200]!r} is no address of an image", hint="write https://host/path")
     if not is_allowed(url, origins):
         hint = "its operator allows them: hostler agent --image-origin https://host"
-        raise PermanentError(f"this host fetches no images from where {url[:200]} is", hint=hint)
+        raise PermanentError(f"this host may not fetch images from {url[:200]}", hint=hint)
 
 
 def _place_of(url: str) -> Origin | None:

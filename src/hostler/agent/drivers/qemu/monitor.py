@@ -1,7 +1,7 @@
 """Commands and queries to a running QEMU: QMP in short sessions, on the socket in its private folder.
 
 QEMU serves one session at a time and lets others wait, so none is held open: an agent, its watchdog and a look at the
-host get along, also while a migration goes on for minutes.
+host get along, also while a migration takes minutes.
 """
 
 from __future__ import annotations

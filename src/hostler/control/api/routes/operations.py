@@ -141,7 +141,7 @@ def _news(call: ApiCall, *, is_stream: bool) -> Response:
 
 
 def _resumed(call: ApiCall, asked: EventQuery) -> EventQuery:
-    """Return what a stream asks for that may have been cut: it goes on after the last event that it had."""
+    """Return the request of a stream that may have been cut: it continues after its last event."""
     text = call.request.headers.get("last-event-id", "")
     if not text:
         return asked

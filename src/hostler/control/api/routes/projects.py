@@ -90,7 +90,7 @@ async def delete_project(call: ApiCall) -> Reply:
 
 
 class _Gangs(NamedRoutes[Gang, GangCreate, GangEdit]):
-    """Gangs, with whether the search for room goes on; a new gang has none yet."""
+    """Gangs, with whether the search for room is in progress; a new gang has none yet."""
 
     async def list_page(self, call: ApiCall) -> Reply:
         """List gangs."""

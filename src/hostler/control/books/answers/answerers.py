@@ -1,4 +1,4 @@
-"""Answers questions about the engine (what-ifs and explanations) while decisions go on.
+"""Answers questions about the engine (what-ifs and explanations) while decisions continue.
 
 A question runs on a twin of the engine that has all log entries that this replica has read. A what-if may take seconds,
 so explanations have a thread of their own. The interface is ``Answerer``. ``ThreadAnswerer`` uses threads of this

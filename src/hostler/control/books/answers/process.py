@@ -317,7 +317,7 @@ def _start() -> tuple[subprocess.Popen[bytes], Connection, Connection]:
         except OSError as error:
             raise UnavailableError(
                 f"the process that answers questions cannot be started: {error.strerror}",
-                hint="ask again; if it goes on, raise the service's limits of open files, processes and memory",
+                hint="ask again; if it repeats, raise the service's limits of open files, processes and memory",
             ) from error
         our_ends.pop_all()  # they stay open
     return popen, Connection(messages, readable=False), Connection(replies, writable=False)

@@ -4,7 +4,7 @@
 outlives its service. It ignores signals, because a terminal or a supervisor sends them to the service too.
 
 The main thread takes messages in order, so a question sees every entry that came before it. It answers explanations
-itself. A second thread answers what-ifs one after the other, so that following and explanations go on meanwhile. The
+itself. A second thread answers what-ifs one after the other, so that following and explanations continue meanwhile. The
 twin of a what-if is made at its turn. A third thread sends a sign of life every second: a stopped process is silent, a
 computing one is not.
 
@@ -84,7 +84,7 @@ class AnswerWorker:
             return
         try:
             self._follower.read(entries)
-        except Exception as error:  # the service has read them: it says from where to go on
+        except Exception as error:  # the service has read them: it says from where to continue
             self._trouble = f"{type(error).__name__}: {error}"
 
     def _answer(self, ask: EngineQuestion) -> None:
@@ -139,7 +139,7 @@ def main() -> None:
     except Exception:  # it ends here and now: without a reader of messages, signs of life must end
         traceback.print_exc()
         os._exit(1)
-    os._exit(0)  # a what-if that goes on is of no use to anybody
+    os._exit(0)  # no caller waits for the what-if that still runs
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ def list_page(connection: Connection, caller: Caller, *, project: str, after: st
 
 
 def with_search(found: Gang, gathers: Gathers) -> Gang:
-    """Return a gang with whether the search for its room goes on. The rows of its members do not have that."""
+    """Return a gang with whether the search for its room is in progress. The rows of its members do not have that."""
     gang = f"{found.project}/{found.name}"
     why = gathers(gang)
     if found.reason != WAITING or not is_search_reason(why, gang):
@@ -184,7 +184,7 @@ def _show(connection: Connection, row: DocumentRow) -> Gang:
 def with_stopped_members(connection: Connection, gathers: Gathers) -> Gathers:
     """Return what gangs lack, including how many of their members are stopped: these do not count.
 
-    A gang whose search goes on lacks no members.
+    A gang whose search is in progress lacks no members.
     """
 
     @cache

@@ -118,7 +118,7 @@ class SqliteBackend:
         return False
 
     def why_gone(self) -> str:
-        """Say that the file was replaced or removed: SQLite would go on writing to the one that it opened."""
+        """Report that the file was replaced or removed: SQLite would keep writing to the one that it opened."""
         try:
             found = self.path.stat()
         except FileNotFoundError:

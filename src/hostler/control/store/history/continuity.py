@@ -118,7 +118,7 @@ class LogContinuity:
     def check_reading(self, connection: Connection, tip: Tip) -> None:
         """Check a new connection for reading; ``tip`` is from before its snapshot, or it could lack the entry.
 
-        Reading goes on if the log went back; only writing ends.
+        Reading continues if the log went back; only writing ends.
         """
         if self._went_back is None and not connection.info.get(_CHECKED):
             self._compare(connection, tip)

@@ -2,7 +2,7 @@
 
 ``continuity`` notices a log that went back as long as the process lives. This file, outside the database, carries the
 knowledge over a restart: number and digest of a committed entry. A database without that entry has lost commits and is
-not served. An entry older than the end of the log is normal, because other machines go on writing.
+not served. An entry older than the end of the log is normal, because other machines continue to write.
 
 Flow: ``LogContinuity`` reports each new tip, ``HeadKeeper`` writes it to ``HeadFile`` at once, and a thread syncs the
 file once a second. So a killed process loses nothing, and a power cut loses a second at most.

@@ -140,7 +140,7 @@ def _taken(connection: Connection, project: str, names: Sequence[str]) -> set[st
 def save_many(connection: Connection, rows: Sequence[VmRow]) -> int:
     """Write VMs that are still at their versions, names and labels apart; return how many were.
 
-    Where that is not all of them the transaction must not go on.
+    If some are missing, the transaction must not continue.
     """
     return _SAVE.run(connection, [columns_of(row) for row in rows])
 

@@ -41,7 +41,7 @@ def last_arrival(run: Run) -> int:
 
 
 def arrival_lines(by_policy: Mapping[str, Sequence[Run]], curve: str, first: int = 0) -> list[ChartLine]:
-    """Return a curve over the percent of gpus asked for, by policy."""
+    """Return a curve over the percent of requested gpus, by policy."""
     lines = []
     for policy, runs in by_policy.items():
         drawn = [run for run in runs if curve in run.curves and last_arrival(run)]

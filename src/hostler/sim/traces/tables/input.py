@@ -204,7 +204,7 @@ def _names(frame: TableFrame) -> list[str]:
         row = again.arg_max() or 0
         first = (names == names[row]).arg_max() or 0
         raise DuplicateNameError(
-            f"{frame.where(row)}: guest {quote(names[row])} stands twice, first at {frame.where(first)}",
+            f"{frame.where(row)}: guest {quote(names[row])} appears twice, first at {frame.where(first)}",
             hint="rename or remove one of them",
         )
     return names.to_list()
@@ -312,7 +312,7 @@ def read_hosts_table(path: Path) -> tuple[Host, ...]:
         for name in [host.name] if count == 1 else [f"{host.name}-{number}" for number in range(count)]:
             if name in known:
                 raise DuplicateNameError(
-                    f"{where}: host {quote(name)} stands twice, first at {known[name]}", hint="rename one of them"
+                    f"{where}: host {quote(name)} appears twice, first at {known[name]}", hint="rename one of them"
                 )
             known[name] = where
             hosts.append(host if count == 1 else msgspec.structs.replace(host, name=name, uid=name))
