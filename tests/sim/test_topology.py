@@ -189,6 +189,7 @@ def test_folder_without_nodes_and_broken_files_change_nothing(tmp_path):
 @pytest.mark.shown_output
 def test_command_prints_what_the_guide_shows(tmp_path, monkeypatch):
     write(tmp_path / "data/cluster/nodes.yaml", *(node(f"n{at}") for at in range(9)))
+    write(tmp_path / "data/cluster/pods.yaml", *(pod(f"p{at}") for at in range(20)))
     monkeypatch.chdir(tmp_path)
     page = Page("docs/guides/topology.md")
     for step in page.steps:
