@@ -11,6 +11,10 @@ MAKEFLAGS += --no-print-directory
 # Tests wait for processes, databases and agents about half of their time: two for each core keep the cores busy.
 WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
+# Keep the byte code, also if the environment says not to: the tests start a thousand processes and four workers, and
+# each would compile every module that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 comma := ,
 BIN  := $(VENV)/bin
