@@ -8,11 +8,12 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from time import perf_counter
 
 from bench.results import Report, Row, describe_machine
 from bench.rows import QUICK_RUNS, RUNS
-from hostler.config import parse_documents
+from hostler.config import parse_documents, read_documents
 from hostler.engine import BUILT_IN, find_policy
 from hostler.sim.fill_experiment import run_fill_experiment
 from hostler.sim.openb import openb_experiment
@@ -23,6 +24,7 @@ __all__ = ["run"]
 
 PUBLISHED_S = 600  # one experiment, on two cores (README of the artifact)
 PUBLISHED_ALL_H = 10  # all 1,020, on 256 cores
+_NIGHT = Path(__file__).resolve().parent.parent / "demo/scenarios/night.yaml"
 POLICIES = ("random", "dot_product", "gpu_clustering", "gpu_packing", "gpu_best_fit", "fgd")
 
 
@@ -51,6 +53,8 @@ def _rows(quick: bool) -> Iterator[Row]:
     yield _all_experiments(quick)
     hosts, guests = (1_000, 20_000) if quick else (10_000, 1_000_000)
     yield from _scenario(hosts, guests, runs)
+    yield _night(runs)
+    yield _crowd(2_000 if quick else 100_000)
     yield _report(3 if quick else 100, runs)
 
 
@@ -146,6 +150,49 @@ def _scenario(hosts: int, guests: int, runs: int) -> Iterator[Row]:
         measured=round(memory),
         runs=(round(memory),),
     )
+
+
+def _night(runs: int) -> Row:
+    """Play the scenario of the demo: 1,336 guests that wait, form gangs, are evicted, and hosts that fail."""
+    seconds = []
+    for _ in range(runs):
+        (document,) = read_documents([str(_NIGHT)])
+        gc.collect()
+        start = perf_counter()
+        outcome = run_scenario(read_scenario(document, BUILT_IN), find_policy("kubernetes"), 1)
+        seconds.append(round(perf_counter() - start, 3))
+    what = f"demo/scenarios/night.yaml: {outcome.guests:,} guests, 160 gangs, {outcome.evictions:,} evictions"
+    return _seconds_row("night", f"{what}, {outcome.host_failures:,} failed hosts", seconds, 1.0)
+
+
+def _crowd(guests: int) -> Row:
+    """Play guests of three priorities and gangs of eight that wait in a queue, once: it takes minutes."""
+    hosts, gangs = guests // 200, guests // 100
+    text = f"""
+apiVersion: hostler/v1
+kind: Scenario
+name: crowd
+hosts: [{{name: h, count: {hosts}, capacity: {{cpu: 32, memory: 128Gi, guests: 110}}}}]
+arrivals:
+- {{guest: {{name: web, requests: {{cpu: 2, memory: 4Gi}}, priority: 10}}, count: {guests * 45 // 100},
+   pattern: {{kind: daily, per_hour: {hosts * 6}, peak: 14h, swing: 0.8}}, duration: {{mean: 1h}}}}
+- {{guest: {{name: job, requests: {{cpu: 4, memory: 8Gi}}}}, count: {guests * 37 // 100},
+   pattern: {{per_hour: {hosts * 5}}}, duration: {{mean: 1h}}}}
+- {{guest: {{name: batch, requests: {{cpu: 4, memory: 8Gi}}}}, count: {gangs * 8}, gangs: {{size: 8}},
+   pattern: {{kind: bursts, per_hour: {max(hosts * 8 // 60, 1)}, burst: 8}}, duration: {{mean: 2h}}}}
+- {{guest: {{name: urgent, requests: {{cpu: 8, memory: 8Gi}}, priority: 100}}, count: {guests // 10},
+   pattern: {{per_hour: {hosts * 1.3}}}, duration: {{kind: fixed, mean: 30m}}}}
+queue: {{refused: wait, give_up_after: 12h}}
+grace: 30s
+"""
+    (document,) = parse_documents(text.encode(), "crowd.yaml")
+    scenario = read_scenario(document, BUILT_IN)
+    gc.collect()
+    start = perf_counter()
+    outcome = run_scenario(scenario, find_policy("kubernetes"), 1)
+    seconds = [round(perf_counter() - start, 2)]
+    what = f"{hosts:,} hosts, {outcome.guests:,} guests, {gangs:,} gangs, {outcome.evictions:,} evictions"
+    return _seconds_row("crowd", f"{what}; queue and priorities", seconds, 60.0)
 
 
 def _report(shown: int, runs: int) -> Row:

@@ -17,7 +17,7 @@ from hostler.engine.cluster.counters import Counters
 from hostler.engine.cluster.shapes import Shape
 from hostler.engine.cluster.terms import Counted, Namespaces, PortHolders, ResolvedTerm, multiplicity, resolve
 from hostler.engine.gangs.queue import GANG_KEY
-from hostler.engine.gangs.room import GangRoom
+from hostler.engine.gangs.room import GangKinds, GangRoom
 from hostler.engine.kernels import wake as kernels_wake
 from hostler.engine.kernels.layout import Int32s, Int64s
 from hostler.engine.plugins.across_guests import GuestAffinity, PortsFilter, SpreadFilter
@@ -117,6 +117,7 @@ class WaitIndex:
     def _reset(self) -> None:
         self._profiles = self._state.profiles
         self._watchers = WatchIndex()
+        self._gang_kinds = GangKinds(self._state)
         self._barred_by_others: set[WaitKey] = set()
         self._at: dict[WaitKey, int] = {}
         self._shape_of: dict[WaitKey, Shape] = {}  # numbers of shapes are used again
@@ -208,7 +209,7 @@ class WaitIndex:
         """
         state = self._state
         waiting = state.queue.guests_under(GANG_KEY)
-        room = GangRoom(state)
+        room = GangRoom(state, self._gang_kinds)
         for name in waiting:
             key = name.removeprefix(GANG)
             if room.may_fit(key):

@@ -78,12 +78,20 @@ def units_below_gang(state: State, gang: Gang) -> list[Unit]:
     # Its own members are spared, and guests that are being evicted already.
     spared = {**state.gangs.members.get(gang.key, {}), **state.evicting}
     priority = state.gangs.priority(gang.key)
+    if _lowest_priority(state) >= priority:
+        return []
     units: dict[tuple[str, ...], Unit] = {}
     for row in range(state.cluster.rows):
         state.pause()
         for unit in units_below(state, row, priority, spared):
             units[unit.members] = unit
     return sorted(units.values(), key=lambda unit: unit.importance)
+
+
+def _lowest_priority(state: State) -> int:
+    """Return a priority that no guest and no gang is below, from the few shapes and gangs instead of all guests."""
+    gangs = [gang.priority for gang in state.gangs.gangs.values() if gang.priority is not None]
+    return min([shape.spec.priority for shape in state.shapes.shapes] + gangs, default=0)
 
 
 class _Reprieve:

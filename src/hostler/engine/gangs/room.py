@@ -2,23 +2,61 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from hostler.engine.kernels.layout import Int64s
 from hostler.engine.plugins.cordon import Cordon
-from hostler.engine.state.records import GROUPED
+from hostler.engine.state.records import GROUPED, PLACED_STATES, GuestRecord
 from hostler.engine.state.state import State
+from hostler.model import Gang
 
-__all__ = ["GangRoom"]
+__all__ = ["GangKinds", "GangRoom"]
+
+_SPARE = 64  # kinds of gangs that are gone and may stay known
 
 
-class GangRoom:
-    """Free amounts now, and results for gangs of equal members. Rebuilt whenever something changes."""
+class GangKind(NamedTuple):
+    """What a bound needs of a gang: equal gangs have equal answers."""
+
+    shapes: frozenset[int]  # of the members to place
+    need: int
+    topology: str
+
+
+class GangKinds:
+    """The kinds of gangs, remembered as long as neither the gang nor a record of its members was replaced."""
 
     def __init__(self, state: State) -> None:
         self._state = state
+        self._known: dict[str, tuple[Gang, list[GuestRecord], GangKind | None]] = {}
+
+    def find(self, gang: Gang, key: str) -> GangKind | None:
+        """Return the kind of a gang; None if it has no member to place."""
+        state = self._state
+        records = list(map(state.guests.__getitem__, state.gangs.members.get(key, ())))
+        known = self._known.get(key)
+        # Records are immutable, and lists compare their elements by identity first.
+        if known is not None and known[0] is gang and known[1] == records:
+            return known[2]
+        shapes = frozenset(record.shape for record in records if record.state == GROUPED)
+        placed = sum(record.state in PLACED_STATES for record in records)
+        kind = GangKind(shapes, max(gang.min_count - placed, 1), gang.topology) if shapes else None
+        if len(self._known) > 2 * len(state.gangs.gangs) + _SPARE:
+            self._known.clear()
+        self._known[key] = (gang, records, kind)
+        return kind
+
+
+class GangRoom:
+    """Free amounts now, and results for gangs of equal kinds. Rebuilt whenever something changes."""
+
+    def __init__(self, state: State, kinds: GangKinds) -> None:
+        self._state = state
+        self._kinds = kinds
         self._free: Int64s | None = None
-        self._known: dict[tuple[frozenset[int], int, str], bool] = {}
+        self._known: dict[GangKind, bool] = {}
 
     def may_fit(self, key: str) -> bool:
         """Say whether the amounts allow as many members as a gang needs, within one domain if it needs one.
@@ -27,14 +65,13 @@ class GangRoom:
         """
         state = self._state
         gang = state.gangs.gangs.get(key)
-        members = [state.guests[uid] for uid in state.gangs.pending(key)]
-        shapes = frozenset(record.shape for record in members if record.state == GROUPED)
-        if gang is None or not shapes or (gang.head_of_line == "reserve" and not state.gangs.reserving):
+        if gang is None or (gang.head_of_line == "reserve" and not state.gangs.reserving):
             return True
-        need = max(gang.min_count - len(state.gangs.placed(key)), 1)
-        kind = (shapes, need, gang.topology)
+        kind = self._kinds.find(gang, key)
+        if kind is None:
+            return True
         if kind not in self._known:
-            self._known[kind] = self._has_room(shapes, need, gang.topology)
+            self._known[kind] = self._has_room(kind.shapes, kind.need, kind.topology)
         return self._known[kind]
 
     def _has_room(self, shapes: frozenset[int], need: int, topology: str) -> bool:

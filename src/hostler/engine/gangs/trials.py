@@ -2,7 +2,7 @@
 
 Larger members go first. Rejected members are retried as long as others are placed, because a member may need another
 one nearby. If that does not reach the minimum, a bounded search follows. Trials that fail spend the share of the gang's
-tenant, and pause when it is spent.
+tenant, and pause when it is spent. A trial whose number is known (``capacity.py``) costs its share, but is not made.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import numpy as np
 from hostler.engine.cache.cache import GangRights
 from hostler.engine.cache.reasons import NamedCounts, split_counts
 from hostler.engine.cache.totals import own_total
+from hostler.engine.gangs.capacity import members_per_row
 from hostler.engine.gangs.search import EXPANSIONS, search
-from hostler.engine.kernels.layout import Bools
+from hostler.engine.kernels.layout import Bools, Int64s
 from hostler.engine.policy.profiles import NO_POLICY
 from hostler.engine.runs import KernelRuns
 from hostler.engine.state.records import GuestRecord
@@ -105,21 +106,25 @@ class Trials:
             position.domains = self._domains(gang, members, need, masks)
         domains = [(name, masks[name]) for name in position.domains if name in masks]
         position.greedy = min(position.greedy, len(domains))
+        takes = members_per_row(self._state, members)
         for name, among in domains[position.greedy :]:
             if share.is_spent and share.pauses:
                 raise SearchPaused
-            trial = self._greedy(members, transaction, among)
-            placed = len(trial.placed)
+            placed = _count(takes, among, len(members))
             if placed == len(members):
-                return trial._replace(domain=name)
-            transaction.undo()
+                trial = self._greedy(members, transaction, among, takes)
+                placed = len(trial.placed)
+                if placed == len(members):
+                    return trial._replace(domain=name)
+                transaction.undo()
             share.spend(1 + len(members) // _MEMBERS_PER_UNIT)
             position.greedy += 1
             if position.best is None or placed > position.best[0]:
                 position.best = (placed, name)
         best = position.best
         for name, among in domains[position.searched : _SEARCHED_DOMAINS] if best and best[0] < need else ():
-            found = self._search(gang, members, need, transaction, among, share, position)
+            # Where the number is known, no order of members reaches more.
+            found = self._search(gang, members, need, transaction, among, share, position) if takes is None else None
             if found is not None:
                 return found._replace(domain=name)
             position.end_domain()
@@ -128,7 +133,7 @@ class Trials:
         if best is None or chosen is None:
             everywhere = ((Reason("gang", "no_domain", gang.topology), len(self._state.cluster)),)
             return Trial([], [RejectedMember(record, NO_POLICY, everywhere) for record in members])
-        return self._greedy(members, transaction, chosen)._replace(domain=best[1])
+        return self._greedy(members, transaction, chosen, takes)._replace(domain=best[1])
 
     def _anywhere(
         self,
@@ -140,15 +145,17 @@ class Trials:
         position: SearchPosition,
     ) -> Trial:
         """Leave the best trial booked for a gang without a fixed domain."""
+        takes = members_per_row(self._state, members)
         if not position.greedy:
-            trial = self._greedy(members, transaction, None)
-            if len(trial.placed) >= need:
-                return trial
-            transaction.undo()
+            if _count(takes, None, len(members)) >= need:
+                trial = self._greedy(members, transaction, None, takes)
+                if len(trial.placed) >= need:
+                    return trial
+                transaction.undo()
             share.spend(1 + len(members) // _MEMBERS_PER_UNIT)
             position.greedy = 1
-        found = self._search(gang, members, need, transaction, None, share, position)
-        return found or self._greedy(members, transaction, None)
+        found = self._search(gang, members, need, transaction, None, share, position) if takes is None else None
+        return found or self._greedy(members, transaction, None, takes)
 
     def in_domain(self, gang: Gang, members: Sequence[GuestRecord], domain: str, transaction: Transaction) -> Trial:
         """Leave as many members booked as the greedy order places in a domain (None: anywhere)."""
@@ -157,6 +164,8 @@ class Trials:
 
     def in_order(self, members: Sequence[GuestRecord]) -> list[GuestRecord]:
         """Return the members, the largest first, equal shapes together, then by age."""
+        if len({record.shape for record in members}) == 1:
+            return sorted(members, key=lambda record: record.arrival)
         limits = self._state.cluster.columns().limit[0].sum(axis=0, dtype=np.float64)
         shapes = self._state.shapes.shapes
 
@@ -198,14 +207,21 @@ class Trials:
         resources = sorted({resource for shape in shapes for resource in shape})
         return {r: sum(sorted(shape.get(r, 0) for shape in shapes)[:need]) for r in resources}
 
-    def _greedy(self, members: Sequence[GuestRecord], transaction: Transaction, among: Bools | None) -> Trial:
+    def _greedy(
+        self,
+        members: Sequence[GuestRecord],
+        transaction: Transaction,
+        among: Bools | None,
+        takes: Int64s | None = None,
+    ) -> Trial:
+        """Place what fits; with known numbers per row a second pass over the rejected would change nothing."""
         left = self.in_order(members)
         placed: list[PlacedMember] = []
         refused: list[RejectedMember] = []
         while left:
             found, refused = self._pass(left, transaction, among)
             placed += found
-            left = [item.record for item in refused] if found else []
+            left = [item.record for item in refused] if found and takes is None else []
         return Trial(placed, refused)
 
     def _pass(
@@ -290,3 +306,10 @@ class Trials:
         rest = [r for r, _ in known if r.guest.uid not in done]
         more, refused = self._pass(rest, transaction, among) if rest else ([], [])
         return Trial(placed + more, refused)
+
+
+def _count(takes: Int64s | None, among: Bools | None, most: int) -> int:
+    """Return how many members some rows take, or all members if only a trial can tell."""
+    if takes is None:
+        return most
+    return min(int((takes if among is None else takes[among[: len(takes)]]).sum()), most)
