@@ -20,7 +20,7 @@ from hostler.control.store import Connection
 from hostler.control.store.rows.hosts import get as get_host
 from hostler.model.explanation_texts import NO_CURE, TRIED_AGAIN
 from tests.cli.cli_in_process import hostler
-from tests.wait import wait_until
+from tests.wait import GIVE_UP_S, wait_until
 from tests.web.service_in_thread import WebService, run_service_in_thread
 
 _NO_IMAGE = Trouble(kind="blocked", code="no_image", message="there is no image debian here", hint="put it there")
@@ -63,7 +63,9 @@ def vms(service: WebService) -> dict[str, str]:
 
 @pytest.fixture
 def client(service: WebService, vms: dict[str, str]) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {service.key}"}) as found:
+    with httpx.Client(
+        base_url=service.url, timeout=GIVE_UP_S, headers={"Authorization": f"Bearer {service.key}"}
+    ) as found:
         answer = found.post("/login", data={"key": service.key}, headers={"Origin": service.url})
         assert answer.status_code == 303
         yield found
@@ -184,7 +186,7 @@ def test_reserved_room_names_its_keeper_in_the_same_words(client: httpx.Client, 
 
 
 def test_empty_fleet_and_queue_are_the_same_sentences(tmp_path: Path) -> None:
-    with run_service_in_thread(tmp_path) as other, httpx.Client(base_url=other.url) as visitor:
+    with run_service_in_thread(tmp_path) as other, httpx.Client(base_url=other.url, timeout=GIVE_UP_S) as visitor:
         visitor.post("/login", data={"key": other.key}, headers={"Origin": other.url})
         key = tmp_path / "other.key"
         key.touch(mode=0o600)
