@@ -46,6 +46,7 @@ from hostler.model import (
     HostJoined,
     HostLeft,
     HostPort,
+    Move,
     NamespaceChanged,
     Policy,
     PolicyChanged,
@@ -64,6 +65,7 @@ from hostler.model import (
     Term,
     Toleration,
     WeightedGuestTerm,
+    amount_of,
     amounts,
     labels,
 )
@@ -108,10 +110,11 @@ def app(name: str) -> Selector:
 def policies(rng: Random) -> tuple[Policy, ...]:
     """Return one or two policies that evict and one that takes turns or asks outside; the first is the default."""
     strict = msgspec.structs.replace(_LIMITS, budgets="strict")
+    movable = msgspec.structs.replace(_LIMITS, movable_first=True, moves=True)
     evicting = [
-        policy("first_fit", preemption=strict, reclaim=True),
-        policy("spread", preemption=_LIMITS),
-        policy("kubernetes", preemption=_LIMITS, reclaim=rng.random() < 0.5),
+        policy("first_fit", preemption=rng.choice((strict, movable)), reclaim=True),
+        policy("spread", preemption=movable),
+        policy("kubernetes", preemption=rng.choice((_LIMITS, movable)), reclaim=rng.random() < 0.5),
     ]
     others = [
         policy("round_robin"),
@@ -187,8 +190,24 @@ class RandomRun:
                         self._answer(EvictFailed(uid=action.uid, reason="not allowed"))
                     else:  # most victims leave late, some never
                         self._answer(GuestLeft(uid=action.uid), self.rng.choice((1, 2, 3, 6, 99)))
+                case Move():
+                    self._carry_out_move(action)
                 case Abandon():
                     pass
+
+    def _carry_out_move(self, move: Move) -> None:
+        """Let a guest move: it arrives at its destination, and later one of its two ends is given up."""
+        source = self.guests.get(move.uid)
+        if source is None or self.rng.random() < 0.4:
+            self._answer(EvictFailed(uid=move.uid, reason="it cannot move"))
+            return
+        self._names += 1
+        uid = f"m{self._names}"
+        arrives = self.rng.choice((1, 1, 1, 2))
+        moved = msgspec.structs.replace(source, name=uid, uid=uid, host=move.target, on_devices=(), replaces=move.uid)
+        self._answer(GuestArrived(guest=moved), arrives)
+        over = arrives + self.rng.choice((0, 1, 2, 4, 99))
+        self._answer(GuestLeft(uid=uid if self.rng.random() < 0.3 else move.uid), over)
 
     def _answer(self, fact: Event, turns: int | None = None) -> None:
         self._late.append((self._turns + (self.rng.choice((1, 1, 1, 2, 4)) if turns is None else turns), fact))
@@ -269,6 +288,8 @@ class RandomRun:
             host_selector=labels({"zone": "x"}) if rng.random() < 0.1 else (),
             may_preempt=rng.random() < 0.85,
             prepare=("disk",) if rng.random() < 0.1 else (),
+            is_pinned=rng.random() < 0.1,
+            move_labels=rng.choice((None, (), (), (), (), labels({"zone": "y"}))),
         )
 
     def _arrival(self) -> list[Event]:
@@ -295,11 +316,38 @@ class RandomRun:
         spec = msgspec.structs.replace(
             self._spec(), priority=9, may_preempt=True, policy=self.policies[rng.randint(0, 1)].name, prepare=(),
             requests=amounts({"cpu": rng.randint(2, 4)}), devices=(), host_selector=(), affinity=(),
+            host_name=rng.choice((*sorted(self.hosts), "", "")),
         )  # fmt: skip
         self._names += 1
         name = f"p{self._names}"
         found: list[Event] = [GuestArrived(guest=Guest(name=name, uid=name, spec=spec))]
         return found + self._departure() if rng.random() < 0.2 else found
+
+    def _relocation(self) -> list[Event]:
+        """A guest comes that needs most of one host, where small guests run that can move."""
+        rng = self.rng
+        if not self.hosts or len(self.guests) >= self.most_guests:
+            return self._departure()
+        name = rng.choice(sorted(self.hosts))
+        cpu = amount_of(self.hosts[name].capacity, "cpu")
+        anywhere = (Toleration("dedicated", "Exists"),)
+        small = GuestSpec(
+            requests=amounts({"cpu": 1}), move_labels=rng.choice(((), (), labels({"zone": "y"}))), tolerations=anywhere,
+            labels=labels({"app": rng.choice(APPS)}), tenant=rng.choice(TENANTS), is_pinned=rng.random() < 0.1,
+            anti_affinity=(self._term(),) if rng.random() < 0.1 else (),
+        )  # fmt: skip
+        found: list[Event] = []
+        for _ in range(rng.choice((1, 1, 2))):
+            self._names += 1
+            found.append(
+                GuestArrived(guest=Guest(name=f"s{self._names}", uid=f"s{self._names}", spec=small, host=name))
+            )
+        self._names += 1
+        large = msgspec.structs.replace(
+            small, requests=amounts({"cpu": rng.randint(max(cpu - 1, 1), cpu)}), priority=9, host_name=name,
+            policy=self.policies[rng.randint(0, 1)].name, anti_affinity=(), is_pinned=False,
+        )  # fmt: skip
+        return [*found, GuestArrived(guest=Guest(name=f"p{self._names}", uid=f"p{self._names}", spec=large))]
 
     def _departure(self) -> list[Event]:
         """A guest leaves, preferably a placed one."""
@@ -419,6 +467,7 @@ class RandomRun:
     _KINDS: tuple[tuple[Callable[[RandomRun], list[Event]], int, float], ...] = (
         (_arrival, 8, 1),
         (_preemptor, 4, 0.75),
+        (_relocation, 5, 0.5),
         (_departure, 5, 1),
         (_resize, 2, 0.5),
         (_move_host, 4, 0.75),

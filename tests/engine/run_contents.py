@@ -21,6 +21,7 @@ from hostler.model import (
     GuestLeft,
     HostJoined,
     HostLeft,
+    Move,
     NamespaceChanged,
     PolicyChanged,
 )
@@ -34,6 +35,9 @@ KINDS = (
     "nomination ended without a bind",
     "victim still stops after a step",
     "another guest leaves the host of a nomination",
+    "victim moves",
+    "victim and its replacement have room",
+    "move that failed",
     "failed eviction",
     "failed bind",
     "rejection by affinity",
@@ -86,6 +90,7 @@ class RunContents:
             match fact:
                 case GuestLeft(uid=uid) if uid in state.guests:
                     host = state.guests[uid].host
+                    self._saw("move that failed", sum(move.replacement == uid for move in state.moves.values()))
                     holds = any(
                         found.host == host and uid not in found.victims for found in state.nominations.values() if host
                     )
@@ -96,6 +101,8 @@ class RunContents:
                 case HostJoined(host=host) if host.name in self._hosts_left:
                     self._saw("host joined again")
                     self._hosts_left.discard(host.name)
+                case EvictFailed(uid=uid) if uid in state.moves:
+                    self._saw("move that failed")
                 case EvictFailed():
                     self._saw("failed eviction")
                 case BindFailed():
@@ -114,6 +121,8 @@ class RunContents:
         state = engine.state
         bound = {action.uid for action in actions if isinstance(action, Bind)}
         self._saw("preemption", sum(isinstance(action, Evict) for action in actions))
+        self._saw("victim moves", sum(isinstance(action, Move) for action in actions))
+        self._saw("victim and its replacement have room", sum(bool(m.replacement) for m in state.moves.values()))
         for uid, host in self._nominated.items():
             kept = state.nominations.get(uid)
             if kept is not None and kept.host == host:

@@ -9,7 +9,7 @@ import pytest
 
 import hostler.engine
 from hostler.engine.policy.registry import KERNEL_FILTERS, REASONS, Registry
-from hostler.engine.preemption.preemption import is_resolvable
+from hostler.engine.preemption.dry_runs import is_resolvable
 from hostler.model import Reason
 from hostler.model.reasons import NO_CURE, ReasonKind, Wake
 

@@ -158,6 +158,8 @@ def read_preemption(document: Document, path: Path, entry: PreemptionEntry | Non
         wait_ns=wait,
         max_repeats=entry.max_repeats,
         max_cascade=entry.max_cascade,
+        movable_first=entry.movable_first,
+        moves=entry.moves,
     )
 
 
@@ -226,6 +228,7 @@ def _write_scorer(scorer: ScorerUse) -> dict[str, object]:
 
 
 def _write_preemption(rules: PreemptionRules) -> dict[str, object]:
+    options = {name: True for name in ("movable_first", "moves") if getattr(rules, name)}
     return {
         "budgets": rules.budgets,
         "max_evictions": rules.max_evictions,
@@ -233,6 +236,7 @@ def _write_preemption(rules: PreemptionRules) -> dict[str, object]:
         "wait": format_duration(rules.wait_ns),
         "max_repeats": rules.max_repeats,
         "max_cascade": rules.max_cascade,
+        **options,
     }
 
 

@@ -54,6 +54,12 @@ class PreemptionEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         NotNegative, means("After so many evictions on a host that brought nothing, it is left alone for the window.")
     ] = 3
     max_cascade: Annotated[NotNegative, means("How deep evictions may lead to other evictions within the window.")] = 3
+    movable_first: Annotated[
+        bool, means("Of guests of equal priority, evict those first that can run on another host now.")
+    ] = False
+    moves: Annotated[
+        bool, means("Move guests instead of ending them, if they can move while they run and there is room for them.")
+    ] = False
 
 
 class AskEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

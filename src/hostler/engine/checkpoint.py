@@ -14,8 +14,9 @@ from hostler.engine.cache.wide_rows import DEFAULT_BUDGET, CacheBudget
 from hostler.engine.plugins.host_affinity import HostAffinity, about
 from hostler.engine.policy.registry import Registry
 from hostler.engine.preemption.evictions import hold_for_nominated
+from hostler.engine.preemption.victim_moves import hold_destination
 from hostler.engine.state.gang_book import GANG
-from hostler.engine.state.nominations import Attempts, Nomination
+from hostler.engine.state.nominations import Attempts, Nomination, VictimMove
 from hostler.engine.state.queue import Queue, QueueEntry, WaitKey
 from hostler.engine.state.records import PLACED_STATES, QUEUED, GuestRecord
 from hostler.engine.state.reservations import Reservations
@@ -93,6 +94,8 @@ class Checkpoint(msgspec.Struct, omit_defaults=True):
     # Free numbers of resources, device kinds and models, in order of their next use. None: written before names were
     # released; then all of them are numbered again.
     free_names: tuple[list[int], list[int], list[int]] | None = None
+    moves: dict[str, VictimMove] = {}
+    unmoved: list[str] = []
 
 
 def save(state: State) -> bytes:
@@ -149,6 +152,8 @@ def save(state: State) -> bytes:
             searches_denied=list(state.gangs.searches.denied),
             searches_rests=state.gangs.searches.rests,
             searches_turn=state.gangs.searches.turn,
+            moves=state.moves,
+            unmoved=list(state.unmoved),
             ordered=list(state.ordered),
             spent=state.spent,
             unnominated=list(state.unnominated),
@@ -180,7 +185,8 @@ def _check(saved: Checkpoint) -> None:
     if not set(saved.improved_rows) <= set(range(len(saved.hosts))) or not uids.issuperset(saved.ready):
         raise InputError("the checkpoint contradicts itself: it names a row or a guest that is not there")
     nominated = {uid for uid in saved.nominations if not uid.startswith(GANG)}
-    if not uids.issuperset(nominated) or not uids.issuperset(saved.evicting):
+    followed = {*nominated, *saved.evicting, *saved.moves, *saved.unmoved}
+    if not uids.issuperset(followed):
         raise InputError("the checkpoint contradicts itself: it follows a guest that is not there")
     for entry in saved.queue.values():
         shape, policy = entry.key
@@ -235,6 +241,8 @@ def _rebuild(saved: Checkpoint, registry: Registry, cache_budget: CacheBudget) -
     state.gangs.reserving = saved.gang_reserving
     denied, rests, turn = saved.searches_denied, saved.searches_rests, saved.searches_turn
     state.gangs.searches.restore(saved.searches, saved.searches_served, denied, rests, turn)
+    state.moves = saved.moves
+    state.unmoved = dict.fromkeys(saved.unmoved)
     state.ordered = dict.fromkeys(saved.ordered)
     state.spent = saved.spent
     state.unnominated = dict.fromkeys(saved.unnominated)
@@ -257,6 +265,8 @@ def _rebuild(saved: Checkpoint, registry: Registry, cache_budget: CacheBudget) -
     for uid, nomination in saved.nominations.items():
         if nomination.host:
             hold_for_nominated(state, state.guests[uid], nomination.host)
+    for uid in state.moves:
+        hold_destination(state, uid)
     return state
 
 

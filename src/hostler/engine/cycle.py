@@ -22,8 +22,8 @@ from hostler.engine.gangs.queue import GangQueue
 from hostler.engine.kernels.layout import Int64s
 from hostler.engine.policy.profile import Profile
 from hostler.engine.policy.profiles import NO_POLICY
+from hostler.engine.preemption.dry_runs import is_resolvable
 from hostler.engine.preemption.evictions import Evictions
-from hostler.engine.preemption.preemption import is_resolvable
 from hostler.engine.runs import KernelRuns
 from hostler.engine.state.bookings import Bookings
 from hostler.engine.state.gang_book import GANG

@@ -103,6 +103,7 @@ class Engine:
         state.now = max(state.now, now)
         actions: list[Action] = []
         self._expire(actions)
+        self._evictions.evict_unmoved(actions)
         self._bind_ready(actions)
         state.gangs.searches.begin_step(state.now)
         self._waits.wake()
@@ -129,6 +130,7 @@ class Engine:
             state.ready
             or state.abandoned
             or state.unnominated
+            or state.unmoved
             or (state.improved_rows and state.queue.waiting)
             or self._waits.has_news()
         ):

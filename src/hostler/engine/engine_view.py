@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from hostler.engine.preemption.victims import allowed_disruptions, budgets_of
 from hostler.engine.state.gang_book import GANG
-from hostler.engine.state.nominations import Nomination
+from hostler.engine.state.nominations import Nomination, VictimMove
 from hostler.engine.state.queue import QUEUE_NAMES, WAITING
 from hostler.engine.state.quotas import wants
 from hostler.engine.state.records import PLACED_STATES, GuestRecord
@@ -77,6 +77,11 @@ class EngineView:
     def nominations(self) -> Mapping[str, Nomination]:
         """Return the hosts where guests, and gangs by their queue key, wait for victims to leave."""
         return MappingProxyType(self._state.nominations)
+
+    @property
+    def moves(self) -> Mapping[str, VictimMove]:
+        """Return the victims that move to another host, by uid."""
+        return MappingProxyType(self._state.moves)
 
     @property
     def evicting(self) -> Mapping[str, str]:

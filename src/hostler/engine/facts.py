@@ -15,6 +15,7 @@ from hostler.engine.gangs.queue import GANG_KEY, GangQueue
 from hostler.engine.policy.policy_columns import resources_of
 from hostler.engine.policy.profiles import Profiles
 from hostler.engine.preemption.evictions import Evictions, refresh_holds
+from hostler.engine.preemption.victim_moves import hold_destination, note_replacement
 from hostler.engine.state.bookings import Bookings
 from hostler.engine.state.gang_book import GANG
 from hostler.engine.state.records import ASKED, ASSUMED, BOUND, GROUPED, PLACED_STATES, PREPARING, QUEUED, GuestRecord
@@ -188,6 +189,8 @@ class Facts:
         state.has_shifted = True
         for uid in [uid for uid, nomination in state.nominations.items() if nomination.host == event.name]:
             self._evictions.give_up(uid)
+        for uid in [uid for uid, move in state.moves.items() if move.host == event.name and not move.replacement]:
+            self._evictions.fail_move(uid)
         if guests:
             state.parked.setdefault(event.name, set()).update(guests)
         state.remember_left_host(known.uid or known.name, max(known.version, event.version))
@@ -232,6 +235,7 @@ class Facts:
         if guest.host:
             record = GuestRecord(guest, shape, BOUND, state.arrivals + 1, guest.host, guest.on_devices)
             self._bookings.settle(record, state.shapes.shapes[shape])
+            note_replacement(state, guest)
             state.arrivals += 1
             self._join_gang(guest)
             return
@@ -300,6 +304,7 @@ class Facts:
             state.note_budgets_changed()  # other labels, other budgets
         if record.state in PLACED_STATES:
             self._bookings.change(record, guest, number)
+            hold_destination(state, uid)
             if guest.gang:
                 self._rehold_gang(guest.gang)
                 self._gang_queue.watch(guest.gang)  # its end may have been decided

@@ -23,7 +23,7 @@ from hostler.engine.kernels.layout import Int32s, Int64s
 from hostler.engine.plugins.across_guests import GuestAffinity, PortsFilter, SpreadFilter
 from hostler.engine.policy.peer_rules import PeerOptions, watched_guests
 from hostler.engine.policy.profiles import NO_POLICY
-from hostler.engine.preemption.preemption import is_resolvable
+from hostler.engine.preemption.dry_runs import is_resolvable
 from hostler.engine.state.gang_book import GANG
 from hostler.engine.state.nominations import NOMINATION
 from hostler.engine.state.queue import WAITING, WaitKey

@@ -3,7 +3,7 @@
 All of them can be hashed, compared, and encoded and decoded by msgspec. This package reads no clock and does no I/O.
 """
 
-from hostler.model.actions import Abandon, Action, Ask, Bind, Defer, Evict, Nominate, Prepare
+from hostler.model.actions import Abandon, Action, Ask, Bind, Defer, Evict, Move, Nominate, Prepare
 from hostler.model.decisions import (
     Cure,
     CureChange,
@@ -141,7 +141,7 @@ __all__ = [
     "HostsJoined",
     "Labels",
     "MemberAdvice",
-    "MixEntry",
+    "MixEntry", "Move",
     "NamespaceChanged",
     "Nominate",
     "PluginUse",

@@ -20,6 +20,7 @@ __all__ = [
     "Bind",
     "Defer",
     "Evict",
+    "Move",
     "Nominate",
     "Prepare",
     "Task",
@@ -99,6 +100,20 @@ class Evict(Task, frozen=True, tag="evict"):
         return self.reason.startswith(RECLAIMED)
 
 
+class Move(Task, frozen=True, tag="move"):
+    """Move the guest from its host to ``target`` while it runs, for ``preemptor`` (a uid). Room is held there.
+
+    Answer with GuestArrived for the guest at the target, which ``replaces`` this one, and with GuestLeft for this one
+    when it is over. If the move cannot begin, answer with EvictFailed; if it fails later, with GuestLeft for the guest
+    at the target. Then the guest is evicted after all, if it is still in the way.
+    """
+
+    host: str
+    target: str
+    preemptor: str = ""
+    reason: str = ""
+
+
 class Nominate(Task, frozen=True, tag="nominate"):
     """Report that room on the host is held for the guest until the victims have left; no host: not any more."""
 
@@ -106,4 +121,4 @@ class Nominate(Task, frozen=True, tag="nominate"):
     victims: tuple[str, ...] = ()
 
 
-Action: TypeAlias = Bind | Defer | Ask | Prepare | Abandon | Evict | Nominate
+Action: TypeAlias = Bind | Defer | Ask | Prepare | Abandon | Evict | Nominate | Move

@@ -153,6 +153,8 @@ class GuestSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tenant: str = ""
     may_preempt: bool = True
     is_leaving: bool = False  # it still uses its room, but it is being ended
+    is_pinned: bool = False  # once it has a host, it can run on no other one: its data is there
+    move_labels: Labels | None = None  # it can move while it runs, between hosts with these labels; None: it cannot
     unsupported: tuple[str, ...] = ()  # needs that are read but not evaluated yet: the guest is rejected for them
     prepare: tuple[str, ...] = ()  # what a front must get ready on the host before the guest is bound
 
@@ -185,8 +187,9 @@ class Guest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A VM or a pod to be placed.
 
     ``host`` is set when the guest already runs there; ``on_devices`` then has the devices' indices, in the order of the
-    spec's device requests. ``draw_key`` replaces the uid as the key of random choices: a redacted journal needs it to
-    draw the same.
+    spec's device requests. ``replaces`` is the uid of the same guest at the host that it moves away from: both have
+    room until that one leaves. ``draw_key`` replaces the uid as the key of random choices: a redacted journal needs it
+    to draw the same.
     """
 
     name: str
@@ -198,3 +201,4 @@ class Guest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     started: int = 0  # when it began to run, in nanoseconds; of equal victims the youngest go first
     gang: str = ""  # namespace/name of its gang
     draw_key: int | None = None
+    replaces: str = ""

@@ -71,6 +71,9 @@ class PreemptionRules(msgspec.Struct, frozen=True, omit_defaults=True):
     ``max_evictions`` guests within ``window_ns``, and waits ``wait_ns`` for its victims to leave before it tries
     another host. After ``max_repeats`` evictions on one host that brought it nothing, it leaves that host alone for the
     window. A guest whose shape was evicted within the window may evict others only to a depth of ``max_cascade``.
+
+    ``movable_first``: of guests of equal priority, those that can run on another host now are evicted before those that
+    cannot. ``moves``: victims that can move while they run are moved instead of ended, if there is room for them.
     """
 
     budgets: BudgetRule = "best_effort"
@@ -79,6 +82,8 @@ class PreemptionRules(msgspec.Struct, frozen=True, omit_defaults=True):
     wait_ns: int = 600_000_000_000
     max_repeats: int = 3
     max_cascade: int = 3
+    movable_first: bool = False
+    moves: bool = False
 
 
 class QueueRules(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -50,6 +50,7 @@ _PLAIN = GuestSpec()
 _STEADY = frozenset({
     "requests", "scored_requests", "priority", "policy", "host_name", "host_selector", "host_affinity",
     "preferred_hosts", "tolerations", "namespace", "labels", "prepare", "images", "siblings", "may_preempt",
+    "is_pinned", "move_labels",
 })  # fmt: skip
 FIRST_BATCH = 64
 

@@ -20,7 +20,9 @@ from hostler.model import (
     Ask,
     Bind,
     Evict,
+    GuestBound,
     GuestLeft,
+    Move,
     Nominate,
     Prepare,
     Prepared,
@@ -120,10 +122,14 @@ class UnattendedCarrier(Carrier):
         return has_any
 
     def _let_leave(self, now: int) -> bool:
-        """Let all guests leave that make room for others, including those that were leaving anyway."""
+        """Let all guests leave that make room for others, including those that were leaving anyway; some move."""
         leaving = list(self._engine.view.evicting)
         for uid in leaving:
-            self._driver.apply(GuestLeft(at=now, uid=uid))
+            move = self._engine.view.moves.get(uid)
+            if move is not None and not move.replacement:
+                self._driver.apply(GuestBound(at=now, uid=uid, host=move.host))
+            else:
+                self._driver.apply(GuestLeft(at=now, uid=uid))
         return bool(leaving)
 
 
@@ -153,7 +159,7 @@ class ChunkCarrier(UnattendedCarrier):
         if self._observe is not None:
             self._observe(actions)
         engine = self._engine
-        taken = sum(not isinstance(action, Nominate | Evict | Abandon) for action in actions)
+        taken = sum(not isinstance(action, Nominate | Evict | Move | Abandon) for action in actions)
         # A gang is one entry of the queue with many actions, or none: only the queue knows whether that was all.
         is_settled = not actions and not engine.is_searching
         due = engine.next_due()
@@ -179,7 +185,7 @@ class ChunkCarrier(UnattendedCarrier):
         self._actions += [action for action in actions if isinstance(action, Ask)]
         deadlines = [action.deadline for action in actions if isinstance(action, Prepare)]
         self._prepared_by = min(self._prepared_by, *deadlines) if deadlines else self._prepared_by
-        if any(isinstance(action, Bind | Prepare | Evict) for action in actions):
+        if any(isinstance(action, Bind | Prepare | Evict | Move) for action in actions):
             self._until = now + _longest_pause(self._engine.view.rules)
 
 

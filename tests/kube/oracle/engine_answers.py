@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from hostler.engine import BUILT_IN, Engine
-from hostler.engine.preemption.preemption import dry_run, is_resolvable
+from hostler.engine.preemption.dry_runs import dry_run, is_resolvable
 from hostler.engine.preemption.victims import VictimSet
 from hostler.kube.api.resources import PODS
 from hostler.kube.api.store import ObjectUpdate

@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 from hostler.cli.output.decision_texts import plural
 from hostler.engine.journals.journal import CheckpointEntry, FactEntry, Journal, StepEntry
-from hostler.model import Abandon, Action, Ask, Bind, Defer, Event, Evict, Nominate, Prepare
+from hostler.model import Abandon, Action, Ask, Bind, Defer, Event, Evict, Move, Nominate, Prepare
 
 __all__ = ["event_line", "find_differences"]
 
@@ -104,6 +104,8 @@ def _action(action: Action) -> str:
             return f"given up on {action.host}"
         case Evict():
             return f"evicted from {action.host}"
+        case Move():
+            return f"moved from {action.host} to {action.target}"
         case Nominate():
             victims = f", {plural(len(action.victims), 'guest')} to go" if action.victims else ""
             return f"nominated for {action.host}{victims}" if action.host else "no longer nominated"

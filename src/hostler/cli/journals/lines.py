@@ -35,6 +35,7 @@ from hostler.model import (
     HostChanged,
     HostJoined,
     HostsJoined,
+    Move,
     Nominate,
     Prepare,
 )
@@ -224,6 +225,9 @@ class JournalLines:
                 return "; ".join(
                     filter(None, (action.preemptor and f"for {self._name(action.preemptor)}", action.reason))
                 )
+            case Move():
+                whom = f"for {self._name(action.preemptor)}" if action.preemptor else ""
+                return "; ".join(filter(None, (f"to {action.target}", whom, action.reason)))
             case Nominate():
                 victims = _listed([self._name(uid) for uid in action.victims])
                 return f"once gone: {victims}" if victims else "" if action.host else "no longer"

@@ -51,10 +51,12 @@ def check_types(value: T, what: str) -> None:
 def _check_guest(guest: Guest) -> None:
     if type(guest) is not Guest or type(guest.gang) is not str or type(guest.started) is not int:
         raise FactError("a guest has a field of a wrong type")
-    if {type(guest.name), type(guest.uid), type(guest.host)} != {str} or type(guest.version) is not int:
+    if {type(guest.name), type(guest.uid), type(guest.host), type(guest.replaces)} != {str} or type(
+        guest.version
+    ) is not int:
         raise FactError("a guest has a field of a wrong type")
     is_plain = type(guest.on_devices) is tuple and not guest.on_devices and guest.draw_key is None
-    if not is_plain or not (guest.name + guest.uid + guest.host + guest.gang).isascii():
+    if not is_plain or not (guest.name + guest.uid + guest.host + guest.gang + guest.replaces).isascii():
         check_types(guest, "guest")
     if not 0 <= (guest.draw_key or 0) < 2**64 or not -(2**63) <= guest.started < 2**62:
         raise FactError(f"guest {guest.name!r} has a draw key or a start beyond 64 bits")

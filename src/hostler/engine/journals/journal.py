@@ -20,7 +20,19 @@ from hostler.engine.engine import Engine
 from hostler.engine.policy.registry import Registry
 from hostler.engine.state.gang_book import GANG
 from hostler.errors import HostlerError, JournalError
-from hostler.model import Abandon, Action, Ask, Event, Evict, GuestsArrived, HostsJoined, Nominate, Policy, QueueRules
+from hostler.model import (
+    Abandon,
+    Action,
+    Ask,
+    Event,
+    Evict,
+    GuestsArrived,
+    HostsJoined,
+    Move,
+    Nominate,
+    Policy,
+    QueueRules,
+)
 
 __all__ = [
     "CheckpointEntry",
@@ -266,7 +278,9 @@ def _count_taken_before(actions: Sequence[Action], until: int, engine: Engine) -
     guests, decided = engine.state.guests, engine.state.decisions
     taken: dict[str, None] = {}
     for action in actions:
-        if isinstance(action, Abandon | Evict | Nominate) or (action.seq <= decided and not isinstance(action, Ask)):
+        if isinstance(action, Abandon | Evict | Move | Nominate) or (
+            action.seq <= decided and not isinstance(action, Ask)
+        ):
             continue
         record = guests.get(action.uid)
         name = GANG + record.guest.gang if record is not None and record.guest.gang else action.uid

@@ -131,7 +131,13 @@ def _check_same(number: int, entry: StepEntry, redacted: StepEntry, names: NewNa
 def _essence(action: Action, names: NewNames | None) -> tuple[object, ...]:
     """Return what an action does to which guest, under new names; texts are ignored."""
     victims: tuple[str, ...] = getattr(action, "victims", ())
-    who = (action.uid, getattr(action, "host", ""), getattr(action, "preemptor", ""), *victims)
+    who = (
+        action.uid,
+        getattr(action, "host", ""),
+        getattr(action, "target", ""),
+        getattr(action, "preemptor", ""),
+        *victims,
+    )
     who = who if names is None else tuple(map(names.entry, who))
     return type(action), action.seq, who, getattr(action, "devices", ())
 
@@ -269,6 +275,11 @@ def _tenancy(saved: checkpoint.Checkpoint, names: NameMap) -> None:
         for uid, found in saved.nominations.items()
     }
     saved.evicting = {entry(uid): entry(preemptor) for uid, preemptor in saved.evicting.items()}
+    saved.moves = {
+        entry(uid): _replace(move, host=name(move.host), replacement=name(move.replacement))
+        for uid, move in saved.moves.items()
+    }
+    saved.unmoved = [entry(uid) for uid in saved.unmoved]
     saved.attempts = {
         entry(uid): _replace(found, made=tuple((at, name(host), guests) for at, host, guests in found.made))
         for uid, found in saved.attempts.items()

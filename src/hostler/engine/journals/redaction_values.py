@@ -210,6 +210,7 @@ def redact_guest(guest: Guest, names: NameMap) -> Guest:
         spec=redact_spec(guest.spec, names),
         host=names.name(guest.host),
         gang=names.path(guest.gang),
+        replaces=names.name(guest.replaces),
         draw_key=guest_key(guest),
     )
 
@@ -236,6 +237,7 @@ def redact_spec(spec: GuestSpec, names: NameMap) -> GuestSpec:
         tenant=names.name(spec.tenant),
         unsupported=tuple(map(names.name, spec.unsupported)),
         prepare=tuple(map(names.name, spec.prepare)),
+        move_labels=None if spec.move_labels is None else redact_labels(spec.move_labels, names),
     )
 
 

@@ -7,7 +7,8 @@ from collections import Counter
 from hostler.engine.cache.reasons import full_name
 from hostler.engine.cluster.shapes import Shape
 from hostler.engine.plugins.room import Devices, Resources
-from hostler.engine.preemption.preemption import dry_run, is_resolvable
+from hostler.engine.preemption.dry_runs import dry_run, is_resolvable
+from hostler.engine.preemption.movable_victims import choose_movable
 from hostler.engine.preemption.reclaim import plan_reclaim
 from hostler.engine.preemption.victims import VictimSet, units_below
 from hostler.engine.state.state import State
@@ -53,7 +54,8 @@ def advise_eviction(state: State, shape: Shape, policy: int, rules: PreemptionRu
     if not found:
         counts = sorted(because.items(), key=lambda count: ENGINE_WORDS.render(OBSTACLE_TEXTS[count[0]]))
         return advise_none(*(EvictionObstacle(code, hosts) for code, hosts in counts))
-    best = min(found, key=lambda victims: victims.cost)
+    best = choose_movable(state, shape, policy, used, found)
+    assert best is not None
     return _advice(state, best, hosts=len(found), obstacle=_obstacle(state, shape, rules))
 
 

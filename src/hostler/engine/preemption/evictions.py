@@ -19,12 +19,13 @@ from collections.abc import Iterable
 from hostler.engine.cluster.holds import Hold
 from hostler.engine.preemption.preemption import Planner
 from hostler.engine.preemption.reclaim import plan_reclaim
+from hostler.engine.preemption.victim_moves import end_move, replaced_by, start_move
 from hostler.engine.preemption.victims import VictimSet, budgets_of, charge_budgets, refund_budgets
 from hostler.engine.state.gang_book import GANG
 from hostler.engine.state.nominations import NOMINATION, Attempts, Nomination
 from hostler.engine.state.records import PLACED_STATES, GuestRecord
 from hostler.engine.state.state import State
-from hostler.model import Action, Evict, Nominate, PreemptionRules
+from hostler.model import Action, Evict, Move, Nominate, PreemptionRules
 from hostler.model.actions import PREEMPTED, RECLAIMED
 from hostler.model.decisions import DecisionNote
 from hostler.model.notes import (
@@ -133,9 +134,22 @@ class Evictions:
         self.nominate(record, plan.host, plan.victims, rules.wait_ns)
         names = tuple(state.guests[victim].guest.name for victim in plan.victims)
         actions.append(Nominate(guest.uid, guest.name, state.decisions, plan.host, names))
-        self.evict(plan.victims, guest.uid, why, actions)
+        moves = dict(plan.moves)
+        ended = tuple(uid for uid in plan.victims if uid not in moves)
+        for uid, target in plan.moves:
+            self._move(uid, target, guest.uid, why, actions)
+        self.evict(ended, guest.uid, why, actions)
         self.note_attempt(guest.uid, plan.host, plan.size)
-        self.note_cascade(plan.victims, self.cascade_depth(record, rules) + 1)
+        self.note_cascade(ended, self.cascade_depth(record, rules) + 1)
+
+    def _move(self, uid: str, target: str, preemptor: str, reason: str, actions: list[Action]) -> None:
+        """Move a victim, and count it against its budgets like an eviction, because its move may fail."""
+        state = self._state
+        record = state.guests[uid]
+        state.evicting[uid] = preemptor
+        charge_budgets(state, uid)
+        start_move(state, uid, target)
+        actions.append(Move(uid, record.guest.name, state.decisions, record.host, target, preemptor, reason))
 
     def evict(self, victims: tuple[str, ...], preemptor: str, reason: str, actions: list[Action]) -> None:
         """Evict guests that are not leaving already, and count them against their budgets."""
@@ -206,8 +220,14 @@ class Evictions:
         return nomination
 
     def note_left(self, uid: str) -> None:
-        """Handle a guest that left: its own nomination ends, and a preemptor may have waited for it."""
+        """Handle a guest that left: its own nomination ends, and a preemptor may have waited for it.
+
+        If it was to replace a victim that is still there, the move of that victim has failed.
+        """
         state = self._state
+        victim = replaced_by(state, uid) if state.moves else ""
+        if victim:
+            self.fail_move(victim)
         self.drop_nomination(uid)
         state.attempts.pop(uid, None)
         state.unnominated.pop(uid, None)
@@ -220,19 +240,55 @@ class Evictions:
             for budget in budgets_of(state, uid):
                 state.spent[budget.key] = state.spent.get(budget.key, 0) + 1
             del state.ordered[uid]  # what it was counted for is spent now
+        end_move(state, uid)
+        state.unmoved.pop(uid, None)
         if state.evicting.pop(uid, None) is not None:
             for preemptor in self._waiting_for(uid):
                 self._wake_if_clear(preemptor)
 
     def note_failed(self, uid: str) -> None:
-        """Handle a guest that could not be evicted: its preemptors look elsewhere, and budgets are refunded."""
+        """Handle a guest that could not be evicted: its preemptors look elsewhere, and budgets are refunded.
+
+        If it was to move, it is evicted instead.
+        """
         state = self._state
+        if uid in state.moves:
+            self.fail_move(uid)
+            return
+        state.unmoved.pop(uid, None)
         if state.evicting.pop(uid, None) is None:
             return
         if uid in state.ordered:
             refund_budgets(state, uid)
         for preemptor in self._waiting_for(uid):
             self.give_up(preemptor)
+
+    def fail_move(self, uid: str) -> None:
+        """Handle a move that failed: the next step evicts the victim, if a preemptor still waits for it."""
+        end_move(self._state, uid)
+        self._state.unmoved[uid] = None
+
+    def evict_unmoved(self, actions: list[Action]) -> None:
+        """Evict victims whose moves failed; those for which no preemptor waits any more stay."""
+        state = self._state
+        for uid in state.unmoved:
+            record, preemptor = state.guests[uid], state.evicting.get(uid, "")
+            waiting = self._waiting_for(uid)
+            if record.guest.spec.is_leaving:
+                continue
+            if not waiting:
+                del state.evicting[uid]
+                if uid in state.ordered:
+                    refund_budgets(state, uid)
+                continue
+            preemptor = preemptor if preemptor in waiting else waiting[0]
+            state.evicting[uid] = preemptor
+            is_gang = preemptor.startswith(GANG)
+            name = f"gang {preemptor.removeprefix(GANG)}" if is_gang else state.guests[preemptor].guest.name
+            state.decisions += 1
+            actions.append(Evict(uid, record.guest.name, state.decisions, record.host, preemptor, f"{PREEMPTED}{name}"))
+            self.note_cascade((uid,), 1)
+        state.unmoved.clear()
 
     def _waiting_for(self, victim: str) -> list[str]:
         return [uid for uid, nomination in self._state.nominations.items() if victim in nomination.victims]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from hostler.engine.cluster.shapes import Shape
-from hostler.engine.preemption.preemption import dry_run, is_resolvable
+from hostler.engine.preemption.dry_runs import dry_run, is_resolvable
 from hostler.engine.preemption.victims import Unit, VictimSet, split_by_budgets, units_below
 from hostler.engine.state.quotas import Quotas, wants
 from hostler.engine.state.state import State

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from hostler.engine.preemption.victim_moves import replacements
 from hostler.engine.state.records import GuestRecord
 from hostler.engine.state.state import State
 from hostler.model import Budget
@@ -45,6 +46,9 @@ class VictimSet(NamedTuple):
     youth: int
     host: str
     victims: tuple[str, ...]
+    moves: tuple[tuple[str, str], ...] = ()  # victims that move instead of ending, with their destinations
+    stranded: int = 0  # victims that neither move nor could run on another host now
+    ended: int = 0  # victims that do not move
 
     @property
     def cost(self) -> tuple[int, int, int, int, int, str]:
@@ -54,7 +58,7 @@ class VictimSet(NamedTuple):
 
 def units_below(state: State, row: int, priority: int, spared: Iterable[str] = ()) -> list[Unit]:
     """Return the units of strictly lower priority on a row, most important first."""
-    keep = set(spared)
+    keep = {*spared, *replacements(state)}
     units: dict[str, Unit] = {}
     for uid in state.cluster.guests_on[row]:
         record = state.guests[uid]

@@ -14,7 +14,7 @@ from hostler.engine.policy.policy_columns import resources_of
 from hostler.engine.policy.profiles import Profiles
 from hostler.engine.policy.registry import Registry
 from hostler.engine.state.gang_book import GangBook
-from hostler.engine.state.nominations import NOMINATION, Attempts, Nomination
+from hostler.engine.state.nominations import MOVE, NOMINATION, Attempts, Nomination, VictimMove
 from hostler.engine.state.queue import Queue, WaitKey
 from hostler.engine.state.quotas import Quotas
 from hostler.engine.state.records import GuestRecord
@@ -96,6 +96,8 @@ class State:
         self.budgets_version = 0
         self.nominations: dict[str, Nomination] = {}
         self.evicting: dict[str, str] = {}  # victims on their way, to the uid of their preemptor
+        self.moves: dict[str, VictimMove] = {}  # those of them that move to another host instead of ending
+        self.unmoved: dict[str, None] = {}  # those whose move failed: the next step evicts them
         self.ordered: dict[str, None] = {}  # those of them whose eviction was asked for here
         self.spent: dict[str, int] = {}  # disruptions since a budget was last stated
         self.allowed_now: dict[str, int] | None = None  # what budgets allow, worked out; None: do it again
@@ -155,6 +157,11 @@ class State:
             hold = self.cluster.holds.get(NOMINATION + uid, row)
             if hold is not None:
                 self.cluster.hold(NOMINATION + uid, hold._replace(amounts=self.shape(record).amounts))
+        for uid, move in self.moves.items() if rebuilt else ():
+            record, row = self.guests.get(uid), self.cluster.row_of.get(move.host)
+            hold = self.cluster.holds.get(MOVE + uid, row) if row is not None else None
+            if record is not None and hold is not None and record.shape in rebuilt:
+                self.cluster.hold(MOVE + uid, hold._replace(amounts=self.shape(record).amounts))
 
     def forget_shapes(self) -> None:
         """Forget the shapes of a rejected fact, so that nothing of it stays."""
@@ -267,6 +274,8 @@ class State:
         twin.budgets = self.budgets.copy()
         twin.nominations = self.nominations.copy()
         twin.evicting = self.evicting.copy()
+        twin.moves = self.moves.copy()
+        twin.unmoved = self.unmoved.copy()
         twin.ordered = self.ordered.copy()
         twin.spent = self.spent.copy()
         twin.allowed_now = None

@@ -15,7 +15,7 @@ from itertools import count
 import msgspec
 
 from hostler.engine import Engine
-from hostler.engine.preemption.preemption import is_resolvable
+from hostler.engine.preemption.dry_runs import is_resolvable
 from hostler.errors import InputError
 from hostler.model import Guest, GuestArrived, GuestLeft, GuestSpec, Reason
 
