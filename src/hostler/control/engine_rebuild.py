@@ -21,7 +21,7 @@ from hostler.control.fleet.hosts.host_body import host_of, read_body
 from hostler.control.services.callers import AuditNote
 from hostler.control.services.tenancy import projects, quotas, reservations
 from hostler.control.services.vms import gangs
-from hostler.control.settings import ControlSettings, policies_for
+from hostler.control.settings import policies_of_empty_log
 from hostler.control.store import Connection, Database
 from hostler.control.store.errors import DatabaseInUseError
 from hostler.control.store.history import lease, log
@@ -84,7 +84,7 @@ def rebuild_engine(connection: Connection, now_ns: int, where: str) -> RebuildRe
     held = lease.read(connection, is_locking=True)
     if held.is_held:
         raise DatabaseInUseError(f"{where} is in use: {held.holder} leads", hint=_STOP)
-    engine = Engine(policies_for(ControlSettings()), rules=RULES)  # who leads next says which policies hold
+    engine = Engine(policies_of_empty_log(), rules=RULES)  # who leads next says which policies hold
     tenancy = list(_tenancy(connection))
     fleet = [HostJoined(host=host_of(row, read_body(row))) for row in _registered_hosts(connection)]
     found = list(_vms(connection))

@@ -13,7 +13,7 @@ from hostler.model import Amounts, Policy, PreemptionRules
 from hostler.queries import with_mixes
 
 __all__ = ["ControlSettings", "InvalidStrategyError", "check_strategy", "declared_policies", "default_strategy"]
-__all__ += ["policies_for"]
+__all__ += ["policies_for", "policies_of_empty_log"]
 
 _LONGEST = 63  # what is looked at of a name that may be anything
 DEFAULT_STRATEGY = "least_loaded"
@@ -54,6 +54,7 @@ class ControlSettings(msgspec.Struct, frozen=True, kw_only=True):
     alive_s: float = 10.0  # between signs of life in streams
     stream_look_s: float = 5.0  # after which it is seen again whether the key of a stream is still good
     fence_command: tuple[str, ...] = ()
+    move_victims: bool = True  # VMs that make room for others are moved while they run, if they can
     overcommit: Amounts = ()  # of hosts that say nothing themselves, in millionths
     reserve: Amounts = ()
 
@@ -72,13 +73,18 @@ def default_strategy(environment: Mapping[str, str]) -> str:
 
 
 def declared_policies(settings: ControlSettings) -> tuple[Policy, ...]:
-    """Return all strategies, the default first; each lets VMs of higher priority take the room of lower ones."""
+    """Return all strategies, the default first; each lets VMs of higher priority take the room of lower ones.
+
+    VMs that can run elsewhere make room first, and move if the settings say so.
+    """
     first = check_strategy(settings.strategy)
     names = [first, *(name for name in sorted(BUILT_IN) if name != first)]
     return tuple(
         msgspec.structs.replace(
             BUILT_IN[name],
-            preemption=BUILT_IN[name].preemption or PreemptionRules(),
+            preemption=msgspec.structs.replace(
+                BUILT_IN[name].preemption or PreemptionRules(), movable_first=True, moves=settings.move_victims
+            ),
             overcommit=settings.overcommit,
             reserve=settings.reserve,
         )
@@ -89,3 +95,17 @@ def declared_policies(settings: ControlSettings) -> tuple[Policy, ...]:
 def policies_for(settings: ControlSettings) -> tuple[Policy, ...]:
     """Return all strategies as an engine takes them before it knows any VM; the mixes are renewed later."""
     return with_mixes(declared_policies(settings))
+
+
+def policies_of_empty_log() -> tuple[Policy, ...]:
+    """Return the policies of an engine before the first entry of a log: those of the first release.
+
+    Every replica begins with them, also with a log that an older release wrote and that does not name them. The first
+    leader writes what differs by now to the log. A policy must not change here, or old logs diverge.
+    """
+    return tuple(
+        msgspec.structs.replace(
+            policy, preemption=BUILT_IN[policy.name].preemption or PreemptionRules(), soft_constraints="scored"
+        )
+        for policy in policies_for(ControlSettings())
+    )

@@ -59,7 +59,7 @@ def test_every_setting_has_an_option_or_is_known_to_have_none():
         "--listen", "127.0.0.1:1", "--name", "db.example.com", "--strategy", "best_fit", "--heartbeat", "1",
         "--silent-after", "60", "--keep-events", "1h", "--keep-operations", "1h", "--keep-idempotency-keys", "1h",
         "--fence-command", "fence now", "--streams", "7", "--streams-per-key", "7", "--head-timeout", "7",
-        "--body-timeout", "7", "--vms-per-project", "7",
+        "--body-timeout", "7", "--vms-per-project", "7", "--stop-victims",
     )  # fmt: skip
     found, usual = set_by(*options), ControlSettings()
     assert set_by() == usual

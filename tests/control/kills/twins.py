@@ -15,7 +15,7 @@ from contextlib import suppress
 import msgspec
 
 from hostler.control.books.follower import Step, digest_of_actions
-from hostler.control.settings import ControlSettings, policies_for
+from hostler.control.settings import policies_of_empty_log
 from hostler.control.store.history.log import StoredEntry
 from hostler.engine import Engine
 from hostler.errors import HostlerError
@@ -39,7 +39,7 @@ class LogTwin:
     """An engine of its own, and what it decided so far."""
 
     def __init__(self) -> None:
-        self.engine = Engine(policies_for(ControlSettings()))
+        self.engine = Engine(policies_of_empty_log())
         self.decided: list[TwinDecision] = []
         self._seq = 0
         self._waiting: deque[tuple[int, Event]] = deque()

@@ -13,7 +13,7 @@ from hostler.agent.core.decisions import after_registration
 from hostler.agent.core.reports import ReportContent, difference, gone, unknown
 from hostler.agent.drivers.fake import FakeDriver, FakeWires
 from hostler.agent.messages import HostSize, Order, Orders, Report
-from hostler.control.vms import desired_state, placement, reports
+from hostler.control.vms import desired_state, placement, reports, victims
 from hostler.control.vms.guests import CAN_MIGRATE, HAS_STORAGE, YES, vm_of_uid
 from hostler.control.vms.orders import order_for, order_for_remains
 from hostler.control.vms.spec import VmSpec
@@ -32,6 +32,7 @@ from hostler.model import (
     Host,
     HostChanged,
     HostJoined,
+    Move,
     PreemptionRules,
     labels,
 )
@@ -41,7 +42,7 @@ from tests.control.vms.checks import Checks, check_told, what_happened
 
 GIB = 2**30
 POLICIES = tuple(
-    msgspec.structs.replace(BUILT_IN[name], preemption=PreemptionRules())
+    msgspec.structs.replace(BUILT_IN[name], preemption=PreemptionRules(movable_first=True, moves=True))
     for name in ("least_loaded", "best_fit", "round_robin", "random", "spread", "pack", "first_fit")
 )
 SMALL = HostSize(cpu_millis=4000, memory_bytes=4 * GIB, disk_bytes=40 * GIB)
@@ -226,6 +227,10 @@ class FleetModel(Checks):
                     self.become(placement.book_placement(vm, action.uid, version, home, action.devices))
                 case Defer():
                     self.become(placement.note_wait(vm, action.uid, "no room", is_promised=is_promised))
+                case Move():
+                    host = next(host for host in self.hosts.values() if host.name == action.target)
+                    target = None if host.is_dead else Booking(host=host.id, name=host.name)
+                    self.become(victims.move_victim(vm, action.uid, target, action.reason))
                 case Evict():
                     self.become(placement.evict_vm(vm, action.uid, action.reason))
 

@@ -14,10 +14,10 @@ from hostler.control.books.repeated_holds import HoldText, RepeatedHolds
 from hostler.control.store import Connection
 from hostler.control.store.history import lease, log
 from hostler.control.store.rows import hosts
-from hostler.control.vms import placement
+from hostler.control.vms import placement, victims
 from hostler.control.vms.guests import vm_of_uid
 from hostler.control.vms.state import Booking, Vm, VmChange, merge_changes
-from hostler.model import Action, Bind, BindFailed, Defer, Evict, EvictFailed
+from hostler.model import Action, Bind, BindFailed, Defer, Evict, EvictFailed, Move
 
 __all__ = ["LEADER", "Rejection", "StepOutcome", "carry_out"]
 
@@ -46,6 +46,7 @@ class StepOutcome(msgspec.Struct, frozen=True, kw_only=True):
     reasons: Mapping[str, str]
     at_home: Mapping[str, str] = {}
     evictions: Mapping[str, str] = {}
+    moves: Mapping[str, str] = {}  # victims that move, and for which VM
     promised: Set[str] = frozenset()
     rejected: Mapping[str, Rejection] = {}
     rejected_hosts: Mapping[str, str] = {}  # by id: why the engine has no room for their names
@@ -59,7 +60,7 @@ def carry_out(
     entry = log.NewEntry(at_ns=now_ns, kind="step", body=_ENCODER.encode(decided.step), actor=LEADER)
     seq = log.append(connection, [entry])[0]
     repeated = repeated or RepeatedHolds()
-    wanted = [action for action in decided.actions if isinstance(action, Bind | Defer | Evict)]
+    wanted = [action for action in decided.actions if isinstance(action, Bind | Defer | Evict | Move)]
     texts = {action.uid: _text_of(action, decided) for action in wanted if isinstance(action, Defer)}
     wanted = repeated.remove_from(connection, wanted, texts)
     if not wanted and not decided.rejected:
@@ -67,7 +68,7 @@ def carry_out(
         return seq
     uids = [*(action.uid for action in wanted), *decided.rejected]
     known = ledger.load_many(connection, [vm_of_uid(uid) for uid in uids])
-    places = hosts.find_by_names(connection, sorted({a.host for a in wanted if isinstance(a, Bind)}))
+    places = hosts.find_by_names(connection, sorted({_target(a) for a in wanted if isinstance(a, Bind | Move)}))
     changes: dict[str, VmChange] = {}
     orphans: list[Action] = []
     for action in wanted:
@@ -78,8 +79,8 @@ def carry_out(
             continue
         before = changes[identity].vm if identity in changes else stored.vm
         home = None
-        if isinstance(action, Bind):
-            row = places.get(action.host)
+        if isinstance(action, Bind | Move):
+            row = places.get(_target(action))
             if row is not None and row.state == READY:  # else it fell silent, or worse, since the engine was told
                 home = Booking(host=row.id, name=row.name, seq=seq)
         change = _change(before, action, decided, home)
@@ -107,7 +108,11 @@ def _text_of(hold: Defer, decided: StepOutcome) -> HoldText:
     return HoldText(decided.reasons.get(hold.uid, ""), decided.at_home.get(hold.uid, ""), hold.uid in decided.promised)
 
 
-def _change(vm: Vm, action: Bind | Defer | Evict, decided: StepOutcome, home: Booking | None) -> VmChange:
+def _target(action: Bind | Move) -> str:
+    return action.target if isinstance(action, Move) else action.host
+
+
+def _change(vm: Vm, action: Bind | Defer | Evict | Move, decided: StepOutcome, home: Booking | None) -> VmChange:
     match action:
         case Bind():
             if home is None:
@@ -116,6 +121,8 @@ def _change(vm: Vm, action: Bind | Defer | Evict, decided: StepOutcome, home: Bo
             return placement.book_placement(vm, action.uid, decided.versions.get(action.uid, 0), home, action.devices)
         case Evict():
             return placement.evict_vm(vm, action.uid, decided.evictions.get(action.uid, "it makes room for another VM"))
+        case Move():
+            return victims.move_victim(vm, action.uid, home, decided.moves.get(action.uid, "another VM"))
         case Defer():
             text = _text_of(action, decided)
             return placement.note_wait(vm, action.uid, text.why, at_home=text.at_home, is_promised=text.is_promised)
@@ -127,7 +134,7 @@ def _tell_orphans(connection: Connection, actions: Sequence[Action], now_ns: int
     for action in actions:
         if isinstance(action, Bind):
             facts.append(BindFailed(uid=action.uid, host=action.host, reason="the VM is gone"))
-        elif isinstance(action, Evict):
+        elif isinstance(action, Evict | Move):
             facts.append(EvictFailed(uid=action.uid, reason="the VM is gone"))
     log.append(
         connection,

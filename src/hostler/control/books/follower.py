@@ -42,7 +42,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from hostler.control.settings import ControlSettings, policies_for
+from hostler.control.settings import policies_of_empty_log
 from hostler.control.store.history.log import StoredCheckpoint, StoredEntry
 from hostler.engine import Engine
 from hostler.engine.state.records import PLACED_STATES
@@ -147,14 +147,6 @@ def _known_at(event: Event, now: int) -> Event:
     return event if event.at <= now else msgspec.structs.replace(event, at=now)
 
 
-def _first_policies() -> tuple[Policy, ...]:
-    """Return the policies before the first entry: those of the first release, which old logs do not name.
-
-    The first leader writes what differs by now to the log. A policy must not change here, or old logs diverge.
-    """
-    return tuple(msgspec.structs.replace(one, soft_constraints="scored") for one in policies_for(ControlSettings()))
-
-
 class Follower:
     """An engine and its position in the log. One thread at a time may use it."""
 
@@ -173,7 +165,7 @@ class Follower:
     @classmethod
     def begin(cls) -> Follower:
         """Begin before the first entry. Every replica begins alike, because later settings are in the log."""
-        return cls(Engine(_first_policies(), rules=RULES))
+        return cls(Engine(policies_of_empty_log(), rules=RULES))
 
     @classmethod
     def restore(cls, checkpoint: StoredCheckpoint) -> Follower:

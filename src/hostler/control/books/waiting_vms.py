@@ -29,6 +29,7 @@ from hostler.model import (
     GuestSpec,
     HostChanged,
     HostJoined,
+    Move,
     Reason,
 )
 
@@ -51,6 +52,7 @@ def summarize_step(
     reasons: dict[str, str] = {}
     at_home: dict[str, str] = {}
     evictions: dict[str, str] = {}
+    moves: dict[str, str] = {}
     promised: set[str] = set()
     for action in actions:
         match action:
@@ -67,7 +69,11 @@ def summarize_step(
                     if (home := _at_home(hold)) != hold:
                         at_home[action.uid] = why_held(home, guest.spec)
             case Evict():
-                evictions[action.uid] = _named(engine, action) or _unnamed(action)
+                evictions[action.uid] = (
+                    f"it makes room for {name}" if (name := _named(engine, action)) else _unnamed(action)
+                )
+            case Move():
+                moves[action.uid] = _named(engine, action) or _HIGHER
     return StepOutcome(
         step=step,
         actions=actions,
@@ -75,6 +81,7 @@ def summarize_step(
         reasons=reasons,
         at_home=at_home,
         evictions=evictions,
+        moves=moves,
         promised=promised,
         rejected=_rejected(engine, refused),
         rejected_hosts=_rejected_hosts(refused),
@@ -105,13 +112,14 @@ def _at_home(hold: Defer) -> Defer:
     return _replace(hold, reasons=tuple(_replace(one, reason=to_own_host_reason(one.reason)) for one in hold.reasons))
 
 
-def _named(engine: Engine, action: Evict) -> str:
-    """Say for whom a guest makes room, if both are in one project, because then its owner may know the name."""
+def _named(engine: Engine, action: Evict | Move) -> str:
+    """Return for whom a guest makes room, if both are in one project, because then its owner may know the name."""
     comes = engine.view.records.get(engine.view.evicting.get(action.uid, ""))
     project = engine.view.guest(action.uid).spec.namespace
-    if comes is None or comes.guest.spec.namespace != project or not action.is_preemption:
+    is_preemption = isinstance(action, Move) or action.is_preemption
+    if comes is None or comes.guest.spec.namespace != project or not is_preemption:
         return ""
-    return f"it makes room for {comes.guest.name}, {_HIGHER}"
+    return f"{comes.guest.name}, {_HIGHER}"
 
 
 def _unnamed(action: Evict) -> str:

@@ -23,10 +23,12 @@ _FACTS = {
 _NOTES = {
     "running on ": "vm.running",
     "paused on ": "vm.paused",
+    "stopped to make room ": "vm.evicted",
     "stopped": "vm.stopped",
     "failed on ": "vm.failed",
     "deleted": "vm.deleted",
-    "it makes room ": "vm.evicted",
+    "it makes room ": "vm.evicted",  # as older releases wrote it
+    "moves to ": "vm.moving",
     "moved to ": "vm.moved",
     "not moved": "vm.not_moved",
     "the move is given up": "vm.not_moved",

@@ -74,7 +74,7 @@ def stop(vm: Vm) -> VmChange:
         facts.append(departure(run))
         run = None
     # A VM that is nowhere, or has nothing but its disk, is stopped already.
-    vm = _replace(vm, power="stopped", run=run, grow=None, why="", made_way="", fails_unplaced=False)
+    vm = _replace(vm, power="stopped", run=run, grow=None, why="", made_way="", moved_for="", fails_unplaced=False)
     if vm.home is None:
         generation = vm.generation + 1
         vm = _replace(vm, generation=generation, observed_generation=generation)

@@ -87,7 +87,13 @@ def guest_spec(spec: VmSpec, project: str, size: Size) -> GuestSpec:
         tenant=project,
     )
     guest = read_guests(Document(None, _SOURCE), (), entry, {})[0]
-    return msgspec.structs.replace(guest.spec, requests=_amounts(size))
+    can_move = spec.is_movable and not spec.devices  # a device is no part of what is copied to another host
+    return msgspec.structs.replace(
+        guest.spec,
+        requests=_amounts(size),
+        is_pinned=not spec.is_movable,
+        move_labels=((CAN_MIGRATE, YES),) if can_move else None,
+    )
 
 
 def check_guest(spec: VmSpec, project: str) -> None:
@@ -127,6 +133,7 @@ def guest_of(vm: Vm, claim: Claim, *, is_leaving: bool = False) -> Guest:
         on_devices=claim.devices if host else (),
         started=_started(vm, claim),
         gang=claim.gang,
+        replaces=_replaced(vm, claim),
     )
 
 
@@ -135,6 +142,13 @@ def _started(vm: Vm, claim: Claim) -> int:
     is_move = vm.move is not None and claim.uid == vm.move.uid
     is_run = vm.run is not None and claim.uid == vm.run.uid and claim.is_bound
     return vm.runs_since_ns if is_run or is_move else 0
+
+
+def _replaced(vm: Vm, claim: Claim) -> str:
+    """Return the guest that the claim of a move takes over from, if the engine itself chose where the VM moves."""
+    is_move = vm.move is not None and claim.uid == vm.move.uid
+    is_for_others = vm.moving is not None and bool(vm.moving.makes_room) and vm.moving.phase != "cleaning"
+    return vm.run.uid if is_move and is_for_others and vm.run is not None else ""
 
 
 def arrival(vm: Vm, claim: Claim) -> GuestArrived:

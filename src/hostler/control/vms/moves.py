@@ -151,7 +151,7 @@ def _arrived(vm: Vm, report: VmReport) -> VmChange:
     assert vm.other is not None
     assert vm.moving is not None
     generation = vm.generation + 1
-    source, target = vm.home, _replace(vm.other, generation=generation)
+    source, target, whom = vm.home, _replace(vm.other, generation=generation), vm.moving.makes_room
     vm = _replace(
         vm,
         home=target,
@@ -166,7 +166,9 @@ def _arrived(vm: Vm, report: VmReport) -> VmChange:
         trouble=None,
         failed_generation=0,
         is_unknown=False,
+        moved_for=whom,
         why="",
     )
     hosts = (target.host,) if source is None else (target.host, source.host)
-    return VmChange(vm=vm, hosts=hosts, notes=(f"moved to {target.name}",))
+    note = f"moved to {target.name}{f' to make room for {whom}' if whom else ''}"
+    return VmChange(vm=vm, hosts=hosts, notes=(note,))

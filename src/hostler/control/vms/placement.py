@@ -43,6 +43,7 @@ def book_placement(vm: Vm, uid: str, version: int, home: Booking, devices: tuple
         generation=generation,
         fails_unplaced=False,
         made_way="",
+        moved_for="",
         why="",
         trouble=None,
         failed_generation=0,
@@ -95,8 +96,9 @@ def evict_vm(vm: Vm, uid: str, why: str) -> VmChange:
     generation = vm.generation + 1
     facts = departures(vm.grow)
     home = _replace(vm.home, generation=generation)
-    vm = _replace(vm, is_evicted=True, made_way=why, generation=generation, home=home, grow=None, why=why)
-    return VmChange(vm=vm, facts=facts, hosts=(home.host,), notes=(why,))
+    vm = _replace(vm, is_evicted=True, made_way=why, generation=generation, home=home, grow=None, moved_for="", why=why)
+    note = why.replace("it makes room", "stopped to make room", 1)
+    return VmChange(vm=vm, facts=facts, hosts=(home.host,), notes=(note,))
 
 
 def _claim(vm: Vm, uid: str) -> Claim | None:

@@ -58,6 +58,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     address: str = ""
     secret: str = ""
     why: str = ""  # it was given up
+    makes_room: str = ""  # for which VM it moves, in the words of its owner; empty: the move itself was asked for
 
 
 class Leaving(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -95,6 +96,7 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     number: int = 0  # how many claims were made so far
     is_evicted: bool = False  # on its way out for another VM
     made_way: str = ""  # why it was stopped for another VM, until it has room again
+    moved_for: str = ""  # for which VM it was moved to its host, until it gets another host or stops
     is_unknown: bool = False  # its host is silent
     has_disks: bool = False  # a host made its disks: none of them is made again, unless it is started after a loss
     is_lost: bool = False  # its disk is gone: with its host, or its host came back without it

@@ -126,6 +126,7 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     keep_operations_s: float
     keep_idempotency_keys_s: float
     fence_command: str
+    stop_victims: bool
     no_dashboard: bool
     no_rate_limits: bool
     read_limit: str
@@ -236,6 +237,7 @@ def settings_of(environment: Mapping[str, str], options: ServeOptions) -> Contro
         keep_operations_s=options.keep_operations_s,
         keep_idempotency_s=options.keep_idempotency_keys_s,
         fence_command=tuple(shlex.split(options.fence_command)),
+        move_victims=not options.stop_victims,
         streams=options.streams,
         vms_each=options.vms_per_project,
         streams_each=options.streams_per_key,
@@ -344,6 +346,7 @@ def _retention_option(option: str, default: str, text: str) -> Callable[[F], F]:
 @_retention_option("--keep-operations", "168h", "How long finished operations are kept.")
 @_retention_option("--keep-idempotency-keys", "24h", "How long a repeated request gets the first response.")
 @click.option("--fence-command", default="", help="A program that proves a silent host dead; gets HOSTLER_HOST.")
+@click.option("--stop-victims", is_flag=True, help="Stop VMs of lower priority that make room, instead of moving them.")
 @click.option("--no-dashboard", is_flag=True, help="Serve REST only.")
 @limit_options
 @click.option(
