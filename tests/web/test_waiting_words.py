@@ -93,4 +93,4 @@ def test_a_vm_for_which_others_make_way_says_where_and_they_say_for_whom(
     service.report(low, "stopped")
     wait_until(lambda: service.vm(high).vm.home is not None)
     assert not says(client, f"/vms/{high}", "room is made")
-    assert says(client, f"/vms/{low}", "it makes room for high, a VM of higher priority")
+    assert says(client, f"/vms/{low}", "stopped to make room for high, a VM of higher priority")

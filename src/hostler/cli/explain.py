@@ -209,6 +209,8 @@ def _print(explained: ShownExplanation, *, is_wide: bool) -> None:
         say(printable(f"Pinned: {explained.pinned}."))
     if explained.made_way and not explained.was_bound:
         say(printable(f"It was stopped because {explained.made_way}."))
+    if explained.moved_for:
+        say(printable(f"It was moved there to make room for {explained.moved_for}."))
     if explained.hint:
         is_said = explained.was_bound or explained.if_started
         say(printable(f"{'' if is_said else f'It {explained.now}. '}What to do: {explained.hint}."))

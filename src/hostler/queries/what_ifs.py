@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from hostler.engine import Engine
-from hostler.model import Action, Bind, Defer, Evict, Guest, Nominate
+from hostler.model import Action, Bind, Defer, Evict, Guest, Move, Nominate
 from hostler.queries.runs import NO_ANSWER, UnattendedCarrier, run_until_idle
 
 __all__ = ["TriedEviction", "WhatIfOutcome", "try_at_once", "try_to_the_end"]
@@ -24,9 +24,9 @@ _PAUSE_NS = 15_000_000_000  # longer than any backoff: every guest that may be t
 
 
 class TriedEviction(msgspec.Struct, frozen=True):
-    """An eviction, and the guest before it left."""
+    """An eviction, or a move instead of one, and the guest before it left its host."""
 
-    action: Evict
+    action: Evict | Move
     guest: Guest
 
 
@@ -71,7 +71,7 @@ class _TrialCarrier(UnattendedCarrier):
                     self.outcome.hosts[action.uid] = action.host
                 case Defer():
                     self.outcome.holds.setdefault(action.uid, []).append(action)
-                case Evict():
+                case Evict() | Move():
                     self.outcome.evictions.append(TriedEviction(action, self._engine.view.guest(action.uid)))
                 case _:
                     pass

@@ -61,6 +61,7 @@ class ShownExplanation(GuestExplanation, frozen=True, kw_only=True):
     now: str = ""  # the status of a VM, as words that follow its name, if more is known than that it runs
     hint: str = ""  # what can be done about that
     made_way: str = ""  # of a VM that waits since it was stopped for another: why
+    moved_for: str = ""  # of a VM that was moved to its host to make room for another: for which
     if_started: bool = False  # of a VM that is stopped: this is how it would be if it were started now
     if_placed_now: str = ""  # of a VM that has a place: the best host, if it were placed now
     pinned: str = ""  # what keeps a VM on one host

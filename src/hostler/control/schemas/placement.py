@@ -56,6 +56,7 @@ class Victim(ResponseSchema, frozen=True):
     project: str
     name: str
     host: str
+    moves_to: Annotated[str, means("The host to which it would move while it runs. Empty: it would be stopped.")] = ""
 
 
 class Planned(ResponseSchema, frozen=True):
@@ -66,7 +67,7 @@ class Planned(ResponseSchema, frozen=True):
     host: str | None
     why: str
     reasons: list[ReasonCount]
-    evictions: Annotated[list[Victim], means("VMs that would be stopped for it.")]
+    evictions: Annotated[list[Victim], means("VMs that would be stopped or moved for it.")]
 
 
 class Plan(ResponseSchema, frozen=True):
@@ -89,7 +90,9 @@ class Candidates(ResponseSchema, frozen=True):
     seq: Annotated[int, means("The number of the last log entry that this knows.")]
     hosts: list[HostVerdict]
     chosen: Annotated[str | None, means("Where it would go.")]
-    evictions: Annotated[list[Victim], means("VMs that would be stopped for it.")] = field(default_factory=list)
+    evictions: Annotated[list[Victim], means("VMs that would be stopped or moved for it.")] = field(
+        default_factory=list
+    )
     why: Annotated[str, means("Why nowhere.")] = ""
 
 

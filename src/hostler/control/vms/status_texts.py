@@ -88,7 +88,8 @@ def _course(vm: Vm) -> str:
         return f"has just come from {vm.other.name}"
     if phase == "aborting":
         return f"stays there: the move to {vm.other.name} is given up"
-    return f"moves to {vm.other.name}"
+    makes_room = vm.moving.makes_room if vm.moving is not None else ""
+    return f"moves to {vm.other.name}{f' to make room for {makes_room}' if makes_room else ''}"
 
 
 def waits_for_hosts(missing: Sequence[str]) -> str:

@@ -18,9 +18,11 @@ from hostler.model.explanation_texts import takers_text
 from hostler.model.vocabulary import VM_WORDS, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hostler.cli.output.explanations import ShownExplanation
     from hostler.control.client import Client
-    from hostler.control.schemas import Candidates, Plan, Victim, Vm, Waiting
+    from hostler.control.schemas import Candidates, Plan, Planned, Victim, Vm, Waiting
 
 __all__ = ["candidates", "explain", "plan", "queue"]
 
@@ -94,6 +96,7 @@ def _with_offline_parts(vm: Vm, data: dict[str, Any]) -> ShownExplanation:
         now="" if data.get("state") == "running" else data.get("now", ""),
         hint=data.get("hint", ""),
         made_way=data.get("made_way", ""),
+        moved_for=data.get("moved_for", ""),
         if_started=data.get("if_started", False),
         if_placed_now=data.get("if_placed_now") or "",
         pinned=(data.get("pinned") or {}).get("text", ""),
@@ -246,18 +249,30 @@ def _print_plan(found: Plan, *, is_wide: bool) -> None:
     evicted = [(victim, one) for one in found.placements for victim in one.evictions]
     if evicted:
         say()
-        headings: list[Column] = [("STOPPED", "left"), ("ON", "left"), ("FOR", "left")]
         shown = evicted[:_MOST_LINES] if is_short else evicted
-        print_table(headings, [[_victim(v), v.host, f"{one.project}/{one.name}"] for v, one in shown])
+        _print_victims(shown)
         if len(shown) < len(evicted):
             say(f"… and {len(evicted) - len(shown):,} more; -o wide shows all")
     placed = sum(one.host is not None for one in found.placements)
     say()
-    say(f"{placed:,} of {plural(len(found.placements), 'VM')} would be placed, {len(evicted):,} stopped for them.")
+    moved = sum(bool(victim.moves_to) for victim, _ in evicted)
+    moves = f" and {moved:,} moved" if moved else ""
+    of_all = f"{placed:,} of {plural(len(found.placements), 'VM')} would be placed"
+    say(f"{of_all}, {len(evicted) - moved:,} stopped{moves} for them.")
     if is_short:
         say("-o wide shows every VM.")
     if is_wide:
         say(f"As of entry {found.seq} of the log.")
+
+
+def _print_victims(victims: Sequence[tuple[Victim, Planned]]) -> None:
+    """Write which VMs would be stopped and which would move, and for which VM."""
+    stopped = [[_victim(v), v.host, f"{one.project}/{one.name}"] for v, one in victims if not v.moves_to]
+    moved = [[_victim(v), v.host, v.moves_to, f"{one.project}/{one.name}"] for v, one in victims if v.moves_to]
+    if stopped:
+        print_table([("STOPPED", "left"), ("ON", "left"), ("FOR", "left")], stopped)
+    if moved:
+        print_table([("MOVED", "left"), ("FROM", "left"), ("TO", "left"), ("FOR", "left")], moved)
 
 
 def _print_counts(found: Plan) -> None:
@@ -285,9 +300,11 @@ def _print_candidates(found: Candidates, *, is_wide: bool) -> None:
     from hostler.control.schemas.texts import NO_HOSTS
 
     say(printable(f"{_would(found, len(fitting)) if found.hosts else NO_HOSTS}."))
-    if found.evictions:
-        names = ", ".join(map(_victim, found.evictions))
-        say(printable(f"For it would be stopped: {names}."))
+    stopped = [_victim(one) for one in found.evictions if not one.moves_to]
+    moved = [f"{_victim(one)} to {one.moves_to}" for one in found.evictions if one.moves_to]
+    for what, names in (("stopped", stopped), ("moved", moved)):
+        if names:
+            say(printable(f"For it would be {what}: {', '.join(names)}."))
     if fitting:
         print_fitting(fitting, found.chosen or "", None if is_wide else SHOWN)
     if refusing:

@@ -264,7 +264,8 @@ for _verb, _summary in (
     "operator has to act. If if_started is true, the VM is stopped and is explained as if it were started now. A VM "
     "that has a place is explained as if it were placed now: if_placed_now names the best host. pinned says what "
     "keeps it on one host: host, by (host_name, disk or stopped) and text; null if nothing does. If the VM was "
-    "preempted and waits since then, made_way says why.",
+    "preempted and waits since then, made_way says why. If it was moved to its host to make room for another VM, "
+    "moved_for says for which.",
 )
 async def decision(call: ApiCall) -> Reply:
     """Explain why a VM is on its host, or why it waits."""

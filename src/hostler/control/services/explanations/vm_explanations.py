@@ -79,6 +79,7 @@ def explain_vm(
         "hint": _start_hint(found, vm) or advice(vm, _remedy_of_host(vm, unavailable or {}), missing),
         "if_started": if_started,
         "made_way": vm.made_way,
+        "moved_for": vm.moved_for,
         "if_placed_now": next((one.host for one in found.verdicts if one.fits), None) if is_placed else None,
         "pinned": pin_of(vm),
     }

@@ -40,6 +40,7 @@ from hostler.model import (
     HostJoined,
     HostVerdict,
     Labels,
+    Move,
     amounts,
     labels,
     parse_resource,
@@ -246,7 +247,9 @@ def _victims(outcome: WhatIfOutcome, uid: str, may_read: MayRead) -> list[Victim
 
 def _victim(eviction: TriedEviction) -> Victim:
     action, guest = eviction.action, eviction.guest
-    return Victim(vm=vm_of_uid(action.uid), project=guest.spec.namespace, name=guest.name, host=action.host)
+    target = action.target if isinstance(action, Move) else ""
+    vm, project = vm_of_uid(action.uid), guest.spec.namespace
+    return Victim(vm=vm, project=project, name=guest.name, host=action.host, moves_to=target)
 
 
 def _planned_vm(
