@@ -69,7 +69,7 @@ policies:
   one_guest_per_host: true
   preemption: {budgets: strict, max_evictions: 5, window: 1m, wait: 30s, max_repeats: 1, max_cascade: 0}
   reclaim: true
-  ask: {name: oracle, timeout: 250ms, weight: -2, ignorable: true}
+  ask: {name: oracle, timeout: 250ms, weight: -2, ignorable: true, always: true}
   mix:
   - {cpu: 500m, device_millis: 500, device_count: 1, models: [T4], share: 0.25}
   - {cpu: 2}
@@ -104,7 +104,7 @@ def test_policy_takes_what_it_does_not_say_from_the_one_it_extends():
         one_guest_per_host=True,
         preemption=PreemptionRules("strict", 5, 60 * 10**9, 30 * 10**9, 1, 0),
         reclaim=True,
-        ask=AskUse("oracle", 250_000_000, -2, ignorable=True),
+        ask=AskUse("oracle", 250_000_000, -2, ignorable=True, always=True),
         mix=(MixEntry(500, 500, 1, ("T4",), 0.25), MixEntry(2000)),
     )
 

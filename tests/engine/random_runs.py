@@ -118,7 +118,7 @@ def policies(rng: Random) -> tuple[Policy, ...]:
     ]
     others = [
         policy("round_robin"),
-        policy("pack", ask=AskUse("judge", timeout_ns=5 * SECOND, ignorable=rng.random() < 0.5)),
+        policy("pack", ask=AskUse("judge", timeout_ns=5 * SECOND, ignorable=rng.random() < 0.5, always=True)),
     ]
     return (*rng.sample(evicting, 2), rng.choice(others))
 

@@ -160,7 +160,7 @@ POLICIES = (
     policy("round_robin"),
     policy("random"),
     policy("fgd"),
-    policy("least_loaded", name="asking", ask=AskUse("oracle", timeout_ns=2 * SECOND)),
+    policy("least_loaded", name="asking", ask=AskUse("oracle", timeout_ns=2 * SECOND, always=True)),
     policy("gpu_clustering", name="guessing", ask=AskUse("oracle", timeout_ns=SECOND, ignorable=True)),
 )
 FEWER = tuple(p for p in POLICIES if p.name != "random")

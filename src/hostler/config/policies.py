@@ -168,7 +168,7 @@ def _read_ask(document: Document, path: Path, entry: AskEntry) -> AskUse:
     timeout = read_duration(document, (*path, "timeout"), entry.timeout)
     if not timeout:
         raise invalid(document, (*path, "timeout"), "is zero", hint="give it some time to answer")
-    return AskUse(entry.name, timeout, entry.weight, entry.ignorable)
+    return AskUse(entry.name, timeout, entry.weight, entry.ignorable, entry.always)
 
 
 def _read_mix(document: Document, path: Path, part: MixPart) -> MixEntry:
@@ -212,6 +212,7 @@ def write_policy(policy: Policy) -> dict[str, object]:
             "timeout": format_duration(policy.ask.timeout_ns),
             "weight": policy.ask.weight,
             "ignorable": policy.ask.ignorable,
+            **({"always": True} if policy.ask.always else {}),
         }
     if policy.mix:
         entry["mix"] = [_write_mix(part) for part in policy.mix]

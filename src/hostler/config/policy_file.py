@@ -71,6 +71,9 @@ class AskEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ignorable: Annotated[bool, means("True: without an answer in time, decide without it. False: try again later.")] = (
         False
     )
+    always: Annotated[
+        bool, means("True: also about members of gangs, and about hosts that guests are nominated for.")
+    ] = False
 
 
 class MixPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

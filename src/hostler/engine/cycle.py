@@ -31,7 +31,7 @@ from hostler.engine.state.queue import QueueEntry
 from hostler.engine.state.quotas import Quotas
 from hostler.engine.state.records import ASKED, ASSUMED, PREPARING, QUEUED, GuestRecord
 from hostler.engine.state.state import State
-from hostler.engine.verdicts.selection import best_row
+from hostler.engine.verdicts.selection import answered_rows, best_row
 from hostler.model import Action, Ask, Bind, Defer, Prepare, Reason
 from hostler.model.decisions import DecisionNote
 from hostler.model.notes import REJECTED_OUTSIDE
@@ -92,7 +92,7 @@ class Cycle:
         self._bookings = Bookings(state)
         self._evictions = evictions
         self._runs = KernelRuns(state)
-        self._gangs = GangCycle(state, evictions, self._runs, self._place)
+        self._gangs = GangCycle(state, evictions, self._runs, self._place, self._ask)
         self._gang_queue = GangQueue(state)
         self._done = 0  # guests decided by this call
         self._paused: list[str] = []  # gangs whose search continues in the next step
@@ -279,13 +279,30 @@ class Cycle:
         shape = state.shapes.shapes[record.shape]
         slot = state.cache.slot(shape, policy)
         codes, counts = state.cache.codes(slot)
-        if row is not None and codes[row] == 0:
+        is_possible = row is not None and codes[row] == 0
+        ask = profile.policy.ask
+        bonus: dict[int, int] = {}
+        if row is not None and is_possible and ask is not None and ask.always:
+            if self._must_ask(record, nomination.host):
+                self._evictions.keep_waiting(record, nomination)
+                self._ask(record, ask.name, ask.timeout_ns, np.array([row], dtype=np.int64), actions)
+                return True
+            allowed, bonus = answered_rows(state, record, ask, np.array([row], dtype=np.int64))
+            is_possible = bool(len(allowed))
+            others: Int64s = np.flatnonzero(codes == 0).astype(np.int64)
+            others = others[others != row]
+            if not is_possible and len(others):  # its own host is refused: what is the answer about the others?
+                state.note_improvement(row)
+                self._ask(record, ask.name, ask.timeout_ns, others, actions)
+                return True
+        if row is not None and is_possible:
             state.decisions += 1
             feasible, refusing = split_counts(counts[None, :])[0]
             reasons = state.cache.name_counts(slot, refusing)
             total = own_total(state.cache.total(slot, row), profile, shape)
             if profile.idle_scores:
                 total += state.cache.idle_total(shape, policy)
+            total += bonus.get(row, 0)
             devices = state.cache.choose_devices(slot, row, self._runs.draw(record), shape.device_count)
             state.cluster.book(row, shape, devices, uid)
             self._place(record, profile, nomination.host, devices, total, feasible, reasons, actions)
@@ -298,6 +315,15 @@ class Cycle:
         elif row is not None:
             state.note_improvement(row)  # for others: what was held there is not any more
         return False
+
+    @staticmethod
+    def _must_ask(record: GuestRecord, host: str) -> bool:
+        """Say whether the last answer, if there is one, says nothing about a host."""
+        answer = record.answer
+        if answer is None:
+            return True
+        named = {name for name, _ in (*answer.scores, *answer.refused)}
+        return bool(named) and host not in named
 
     def _finish(
         self,
@@ -443,15 +469,7 @@ class Cycle:
             self._ask(record, ask.name, ask.timeout_ns, rows, actions)
             return
         state.decisions += 1
-        bonus: dict[int, int] = {}
-        if not answer.error:
-            scores = dict(answer.scores)
-            bonus = {
-                row: ask.weight * scores[name]
-                for row in rows.tolist()
-                if (name := state.cluster.host(row).name) in scores
-            }
-            rows = np.array(sorted(bonus), dtype=np.int64)
+        rows, bonus = answered_rows(state, record, ask, rows)
         if not len(rows):
             notes = tuple(DecisionNote(REJECTED_OUTSIDE, host, said=why) for host, why in answer.refused[:3])
             self._refuse(record, policy, (*reasons, (Reason("ask", "refused_by", ask.name), feasible)), actions, notes)

@@ -121,7 +121,7 @@ class EngineView:
                 if uid in state.guests:
                     yield PendingGuest(uid, QUEUE_NAMES[entry.state], due)
         for key in gangs.members:
-            if GANG + key not in entries:
+            if GANG + key not in entries and not gangs.is_asked(key):
                 for uid in gangs.pending(key):
                     yield PendingGuest(uid, GATHERING, 0)
 

@@ -443,9 +443,16 @@ class Facts:
         profile = state.profiles.find(record.guest.spec.policy)
         ask = profile.policy.ask if profile is not None else None
         if event.error and not (ask is not None and ask.ignorable):
-            self._bookings.back_off(record, DecisionNote(NO_USABLE_ANSWER, said=event.error))
+            note = DecisionNote(NO_USABLE_ANSWER, said=event.error)
+            if record.guest.gang:
+                self._gang_queue.give_back(record, note)
+            else:
+                self._bookings.back_off(record, note)
             return
         answer = msgspec.structs.replace(event, scores=(), refused=()) if event.error else event
+        if record.guest.gang:
+            self._gang_queue.take_answer(record, answer)
+            return
         state.guests[event.uid] = msgspec.structs.replace(record, state=QUEUED, answer=answer)
         state.queue.activate(event.uid, record.guest.spec.priority, record.arrival, state.wait_key(state.shape(record)))
 

@@ -56,12 +56,17 @@ class ScorerUse(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class AskUse(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An outside answer that a decision waits for: the scorer to ask, the time limit, and the weight."""
+    """An outside answer that a decision waits for: the scorer to ask, the time limit, and the weight.
+
+    ``always``: also for members of gangs and for guests that are nominated for a host. Without it these are decided
+    without asking, as old journals have it.
+    """
 
     name: str
     timeout_ns: int = 5_000_000_000
     weight: int = 1
     ignorable: bool = False  # no answer in time: decide without it instead of trying again later
+    always: bool = False
 
 
 class PreemptionRules(msgspec.Struct, frozen=True, omit_defaults=True):

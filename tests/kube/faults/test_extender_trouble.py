@@ -112,6 +112,98 @@ def test_an_extender_that_recovers_places_the_pod():
     play(story, extenders=(_extender(filter_verb="filter"),), calls=calls)
 
 
+class Judge:
+    """A filter that rejects some pods on some nodes, and remembers what it was asked."""
+
+    def __init__(self, *rejected: tuple[str, str]) -> None:
+        self.rejected = set(rejected)
+        self.asked: dict[str, list[str]] = {}
+
+    async def __call__(self, verb, args):
+        name, nodes = args["Pod"]["metadata"]["name"], args["NodeNames"]
+        self.asked[name] = nodes
+        failed = {node: "it says no" for node in nodes if (name, node) in self.rejected}
+        return msgspec.json.encode({"NodeNames": [n for n in nodes if n not in failed], "FailedNodes": failed})
+
+
+def test_extender_filters_the_members_of_a_gang():
+    judge = Judge(("team-0", "n1"), ("team-1", "n2"))
+
+    async def story(cluster: SimulatedCluster) -> None:
+        cluster.node("n1")
+        cluster.node("n2")
+        await cluster.lead()
+        cluster.group("team", least=2)
+        for number in range(2):
+            cluster.pod(f"team-{number}", group="team")
+        await cluster.until(lambda: cluster.placed("team-0", "team-1") == 2)
+        assert (cluster.where("team-0"), cluster.where("team-1")) == ("n2", "n1")
+        assert sorted(judge.asked) == ["team-0", "team-1"]
+
+    play(story, extenders=(_extender(filter_verb="filter"),), calls=Calls(judge))
+
+
+def test_extender_gets_few_calls_at_once_for_a_large_gang():
+    now, most = set(), 0
+
+    async def slow(verb, args):
+        nonlocal most
+        now.add(args["Pod"]["metadata"]["name"])
+        most = max(most, len(now))
+        await asyncio.sleep(0.01)
+        now.discard(args["Pod"]["metadata"]["name"])
+        return msgspec.json.encode({"NodeNames": args["NodeNames"]})
+
+    async def story(cluster: SimulatedCluster) -> None:
+        cluster.node("n1", cpu=200)
+        await cluster.lead()
+        names = [f"team-{number}" for number in range(100)]
+        cluster.group("team", least=100)
+        for name in names:
+            cluster.pod(name, cpu=1, group="team")
+        await cluster.until(lambda: cluster.placed(*names) == 100)
+        assert 1 < most <= 32
+
+    play(story, extenders=(_extender(filter_verb="filter"),), calls=Calls(slow))
+
+
+def test_gang_waits_while_the_extender_rejects_one_member_everywhere():
+    judge = Judge(("team-1", "n1"), ("team-1", "n2"))
+
+    async def story(cluster: SimulatedCluster) -> None:
+        cluster.node("n1")
+        cluster.node("n2")
+        await cluster.lead()
+        cluster.group("team", least=2)
+        for number in range(2):
+            cluster.pod(f"team-{number}", group="team")
+        await cluster.until(lambda: "refused by: extenders" in cluster.why("team-1"))
+        assert cluster.placed("team-0", "team-1") == 0
+        judge.rejected.clear()
+        await cluster.until(lambda: cluster.placed("team-0", "team-1") == 2, within_s=600)
+
+    play(story, extenders=(_extender(filter_verb="filter"),), calls=Calls(judge))
+
+
+def test_extender_filters_the_node_of_a_nominated_pod():
+    judge = Judge(("high", "n1"))
+
+    async def story(cluster: SimulatedCluster) -> None:
+        cluster.node("n1", cpu=2)
+        cluster.node("n2", cpu=2)
+        cluster.pod("low-1", cpu=2, on="n1", grace_s=5)
+        cluster.pod("low-2", cpu=2, on="n2", grace_s=5, priority=1)
+        await cluster.lead()
+        await cluster.until(lambda: cluster.runs("low-1") and cluster.runs("low-2"))
+        cluster.pod("high", cpu=2, priority=10)
+        await cluster.until(lambda: cluster.where("high"), within_s=600)
+        assert cluster.where("high") == "n2"
+        assert "n2" in judge.asked["high"]
+        assert (cluster.evicted("low-1"), cluster.evicted("low-2")) == (1, 1)
+
+    play(story, extenders=(_extender(filter_verb="filter"),), calls=Calls(judge))
+
+
 def _notes(cluster: SimulatedCluster, name: str) -> list[str]:
     return [event["note"] for event in cluster.server.objects("events") if event["regarding"]["name"] == name]
 

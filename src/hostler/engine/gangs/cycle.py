@@ -1,6 +1,8 @@
 """Decisions about gangs: all members that the minimum needs are placed in one transaction, or none.
 
-Path of a gang: it is popped from the queue and its pending members are tried. If enough are placed, they are bound.
+Path of a gang: it is popped from the queue. If its policy asks outside, it leaves the queue until the answers about all
+members are there, and what was held for it stays held. Then its pending members are tried, each on the hosts that its
+answer allows. If enough are placed, they are bound.
 Otherwise everything is undone, victims are searched, and the gang waits. It holds nothing then, unless it asks to hold
 the room that it could have used. A search that takes longer than the tenant's share of this step is paused: nothing
 stays booked, former holds of the gang are restored, and the next step continues.
@@ -19,6 +21,7 @@ from hostler.engine.gangs.members import guaranteed_members, pending_members, sp
 from hostler.engine.gangs.preemption import GangPlan, plan_for_gang, units_below_gang
 from hostler.engine.gangs.queue import GangQueue
 from hostler.engine.gangs.trials import PlacedMember, Trial, Trials
+from hostler.engine.kernels.layout import Int64s
 from hostler.engine.policy.profile import Profile
 from hostler.engine.preemption.evictions import Evictions, hold_of
 from hostler.engine.preemption.reclaim import reclaimable_units
@@ -44,24 +47,26 @@ from hostler.model.notes import FITS_WITHOUT_GANG, GANG_FULL, GANG_LACKS, GANG_R
 __all__ = ["GangCycle"]
 
 Place = Callable[[GuestRecord, Profile, str, tuple[int, ...], int | float, int, NamedCounts, list[Action]], None]
+AskAbout = Callable[[GuestRecord, str, int, Int64s, list[Action]], None]  # name and time limit of the asked, rows
 
 
 class GangCycle:
     """Decides queued gangs."""
 
-    def __init__(self, state: State, evictions: Evictions, runs: KernelRuns, place: Place) -> None:
+    def __init__(self, state: State, evictions: Evictions, runs: KernelRuns, place: Place, ask: AskAbout) -> None:
         self._state = state
         self._evictions = evictions
         self._trials = Trials(state, runs)
         self._queue = GangQueue(state)
         self._place = place
+        self._ask = ask
 
     def decide(self, key: str, actions: list[Action]) -> bool:
         """Decide one gang. Return False if its tenant's share of this step is spent; the next step continues."""
         state = self._state
         gang = state.gangs.gangs.get(key)
         searches = state.gangs.searches
-        if gang is None or state.gangs.why_not_ready(key):
+        if gang is None or state.gangs.why_not_ready(key) or state.gangs.is_asked(key):
             searches.positions.pop(key, None)
             return True
         tenant = self._tenant(key)
@@ -71,6 +76,10 @@ class GangCycle:
         holds = [held for uid in state.gangs.members.get(key, ()) if (held := hold_of(state, uid)) is not None]
         reserving = state.gangs.reserving
         waiting = self._release(key)
+        if key not in searches.positions and self._ask_about(gang, actions):
+            self._wait_on(waiting)
+            state.gangs.reserving = reserving
+            return True
         begun = searches.positions.get(key)  # others read meanwhile that it is searched for
         position = self._position(gang, tenant, begun)
         is_over = True
@@ -90,6 +99,33 @@ class GangCycle:
                 if state.cluster.holds.get(name, hold.row) != hold:
                     state.note_improvement(hold.row)
         return True
+
+    def _ask_about(self, gang: Gang, actions: list[Action]) -> bool:
+        """Ask outside about each member whose policy does so; return whether any answer is awaited.
+
+        The gang leaves the queue until the last answer. What is held for it is released by the caller, because it
+        would close these hosts to its own members, and held again afterwards.
+        """
+        state = self._state
+        members, _ = pending_members(state, gang)
+        asks = [
+            (record, profile.policy.ask)
+            for record in members
+            if record.answer is None
+            and (profile := state.profiles.find(record.guest.spec.policy)) is not None
+            and profile.policy.ask is not None
+            and profile.policy.ask.always
+        ]
+        if not asks:
+            return False
+        with self._trials.by_rights_of(gang, members):
+            wanted = [(record, ask, self._trials.hosts_to_ask(record)) for record, ask in asks]
+        is_asked = False
+        for record, ask, rows in wanted:
+            if len(rows):
+                self._ask(record, ask.name, ask.timeout_ns, rows, actions)
+                is_asked = True
+        return is_asked
 
     def rest(self, key: str) -> None:
         """Let a queued gang wait until its tenant may search again."""
@@ -141,7 +177,8 @@ class GangCycle:
                 self._make_room(gang, members, None, share, position, actions)
             else:
                 with Transaction(state) as transaction:
-                    trial = self._trials.best(gang, members, need, transaction, share, position)
+                    with self._trials.by_answers():
+                        trial = self._trials.best(gang, members, need, transaction, share, position)
                     trial.refused.extend(beyond)
                     if len(trial.placed) >= need:
                         transaction.commit()
@@ -230,6 +267,7 @@ class GangCycle:
         refused = msgspec.structs.replace(
             record, attempts=record.attempts + 1, refusals=record.refusals + 1, seq=state.decisions,
             decided_at=state.now, total=None, feasible=0, reasons=reasons, notes=(note,), decided_spec=None,
+            answer=None,
         )  # fmt: skip
         state.guests[guest.uid] = refused
         named = reason_counts(reasons)

@@ -17,7 +17,7 @@ from hostler.engine.state.gang_book import GANG
 from hostler.engine.state.queue import ACTIVE, WaitKey
 from hostler.engine.state.records import GROUPED, GuestRecord
 from hostler.engine.state.state import State
-from hostler.model import Action, Evict
+from hostler.model import Action, Answered, Evict
 from hostler.model.decisions import DecisionNote
 
 __all__ = ["GANG_KEY", "GangQueue"]
@@ -38,7 +38,12 @@ class GangQueue:
         gangs = state.gangs
         name = GANG + key
         pending = [uid for uid in gangs.pending(key) if state.guests[uid].state == GROUPED]
-        if gangs.why_not_ready(key) or not pending:
+        is_ready = gangs.why_not_ready(key) is None
+        if is_ready and gangs.is_asked(key):
+            state.queue.remove(name)  # the last answer queues it again
+            self.watch(key)
+            return
+        if not is_ready or not pending:
             state.queue.remove(name)
             gangs.searches.positions.pop(key, None)
             drop_gang_holds(state, key)
@@ -98,6 +103,17 @@ class GangQueue:
         pending = state.gangs.pending(key)
         until = self._until(key, max(state.guests[uid].errors for uid in pending))
         state.queue.back_off(GANG + key, state.gangs.priority(key), self._arrival(key, pending), GANG_KEY, until)
+
+    def take_answer(self, record: GuestRecord, answer: Answered) -> None:
+        """Keep the answer from outside for a member; the gang is tried when no other one is awaited."""
+        state = self._state
+        key = record.guest.gang
+        is_ready = state.gangs.why_not_ready(key) is None
+        # An answer for a gang that is not tried now would be outdated when it is.
+        kept = msgspec.structs.replace(record, state=GROUPED, answer=answer if is_ready else None)
+        state.guests[record.guest.uid] = kept
+        if GANG + key not in state.queue.entries:  # it may back off, because another answer failed
+            self.consider(key)
 
     def _arrival(self, key: str, pending: list[str]) -> int:
         """Return a gang's age: that of its oldest pending member, or first in line if the gang needs repair."""

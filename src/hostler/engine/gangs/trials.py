@@ -25,6 +25,7 @@ from hostler.engine.state.records import GuestRecord
 from hostler.engine.state.search_shares import SearchPaused, SearchPosition, SearchShare
 from hostler.engine.state.state import State
 from hostler.engine.state.transaction import Transaction
+from hostler.engine.verdicts.selection import answered_rows, best_row
 from hostler.model import Gang, Reason
 
 __all__ = ["PlacedMember", "RejectedMember", "Trial", "Trials"]
@@ -69,6 +70,7 @@ class Trials:
     def __init__(self, state: State, runs: KernelRuns) -> None:
         self._state = state
         self._runs = runs
+        self._heeds_answers = False
 
     @contextmanager
     def by_rights_of(self, gang: Gang, members: Sequence[GuestRecord]) -> Iterator[None]:
@@ -85,6 +87,29 @@ class Trials:
             yield
         finally:
             state.cache.lend({})
+
+    @contextmanager
+    def by_answers(self) -> Iterator[None]:
+        """Let answers from outside decide where members may go. They are not known for hosts that are not free yet."""
+        self._heeds_answers = True
+        try:
+            yield
+        finally:
+            self._heeds_answers = False
+
+    def hosts_to_ask(self, record: GuestRecord) -> Int64s:
+        """Return the rows of the hosts about which a member's answer is needed.
+
+        Other members may open more hosts for a member that needs them nearby. So it is asked about all hosts.
+        """
+        state = self._state
+        shape, policy = state.shape(record), state.profiles.find_number(record.guest.spec.policy)
+        if shape.spec.affinity or shape.spec.spread:
+            is_asked = state.cluster.columns().present[: state.cluster.rows] == 1
+        else:
+            is_asked = state.cache.codes(state.cache.slot(shape, policy))[0] == 0
+        rows: Int64s = np.flatnonzero(is_asked).astype(np.int64)
+        return rows
 
     def best(
         self,
@@ -106,7 +131,7 @@ class Trials:
             position.domains = self._domains(gang, members, need, masks)
         domains = [(name, masks[name]) for name in position.domains if name in masks]
         position.greedy = min(position.greedy, len(domains))
-        takes = members_per_row(self._state, members)
+        takes = self._members_per_row(members)
         for name, among in domains[position.greedy :]:
             if share.is_spent and share.pauses:
                 raise SearchPaused
@@ -145,7 +170,7 @@ class Trials:
         position: SearchPosition,
     ) -> Trial:
         """Leave the best trial booked for a gang without a fixed domain."""
-        takes = members_per_row(self._state, members)
+        takes = self._members_per_row(members)
         if not position.greedy:
             if _count(takes, None, len(members)) >= need:
                 trial = self._greedy(members, transaction, None, takes)
@@ -234,6 +259,9 @@ class Trials:
         refused: list[RejectedMember] = []
         for records, policies in self._runs_of(members, refused):
             state.pause()
+            if self._needs_answer(policies[0]):
+                self._place_answered(records[0], policies[0], transaction, among, placed, refused)
+                continue
             prepared = self._runs.prepare(records, policies, [False] * len(records))
             slots = set(prepared.slots.tolist())
             if among is not None:
@@ -259,6 +287,51 @@ class Trials:
                 placed.append(PlacedMember(record, policies[i], row, devices, total, feasible, reasons))
         return placed, refused
 
+    def _members_per_row(self, members: Sequence[GuestRecord]) -> Int64s | None:
+        """Return how many members each row takes, if that can be counted; equal members may have different answers."""
+        find = self._state.profiles.find_number
+        if any(self._needs_answer(policy) for policy in {find(one.guest.spec.policy) for one in members}):
+            return None
+        return members_per_row(self._state, members)
+
+    def _needs_answer(self, policy: int) -> bool:
+        if not self._heeds_answers or policy == NO_POLICY:
+            return False
+        ask = self._state.profiles.profiles[policy].policy.ask
+        return ask is not None and ask.always
+
+    def _place_answered(
+        self,
+        record: GuestRecord,
+        policy: int,
+        transaction: Transaction,
+        among: Bools | None,
+        placed: list[PlacedMember],
+        refused: list[RejectedMember],
+    ) -> None:
+        """Place one member on the best host that its answer allows. Without an answer there is none."""
+        state = self._state
+        shape = state.shape(record)
+        slot = state.cache.slot(shape, policy)
+        codes, counts = state.cache.codes(slot)
+        feasible, refusing = split_counts(counts[None, :])[0]
+        reasons = state.cache.name_counts(slot, refusing)
+        rows: Int64s = np.flatnonzero(codes == 0).astype(np.int64)
+        if among is not None:
+            rows = rows[among[rows]]
+        ask = state.profiles.profiles[policy].policy.ask
+        assert ask is not None
+        rows, bonus = answered_rows(state, record, ask, rows)
+        if not len(rows):
+            outside = ((Reason("ask", "refused_by", ask.name), feasible),) if feasible else ()
+            refused.append(RejectedMember(record, policy, (*reasons, *outside)))
+            return
+        number = self._runs.draw(record)
+        row, total = best_row(state, slot, policy, rows, bonus, number)
+        devices = state.cache.choose_devices(slot, row, number, shape.device_count)
+        transaction.book(row, shape, devices, record.guest.uid)
+        placed.append(PlacedMember(record, policy, row, devices, total, feasible, reasons))
+
     def _runs_of(
         self, members: Sequence[GuestRecord], refused: list[RejectedMember]
     ) -> Iterator[tuple[list[GuestRecord], list[int]]]:
@@ -273,7 +346,8 @@ class Trials:
                 refused.append(RejectedMember(record, policy, ()))
                 continue
             is_full = (record.shape, policy) not in distinct and len(distinct) >= most
-            if records and (is_full or not state.profiles.profiles[policy].is_static):
+            is_alone = not state.profiles.profiles[policy].is_static or self._needs_answer(policy)
+            if records and (is_full or is_alone or self._needs_answer(policies[-1])):
                 yield records, policies
                 records, policies, distinct = [], [], set()
             records.append(record)
@@ -297,6 +371,8 @@ class Trials:
         refusals = state.gangs.refusals.get(gang.key, 0)
         expansions = max(EXPANSIONS >> refusals, _FEW_EXPANSIONS)  # one that no search helped is not searched for long
         wanted = [(r, p) for r, p in known if p != NO_POLICY]
+        if any(self._needs_answer(policy) for _, policy in wanted):
+            return None  # members of one shape may have different answers, so they are tried in one order only
         found = search(state, transaction, wanted, need, among, expansions, share, position)
         if found is None:
             return None

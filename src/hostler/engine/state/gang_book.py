@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from hostler.engine.state.records import PLACED_STATES, GuestRecord
+from hostler.engine.state.records import ASKED, PLACED_STATES, GuestRecord
 from hostler.engine.state.search_shares import SearchBook
 from hostler.model import Gang
 from hostler.model.decisions import DecisionNote
@@ -64,6 +64,11 @@ class GangBook:
         """Return the members that are not placed, in order of arrival."""
         guests = self._guests()
         return [uid for uid in self.members.get(key, ()) if guests[uid].state not in PLACED_STATES]
+
+    def is_asked(self, key: str) -> bool:
+        """Say whether an answer from outside is awaited for any member."""
+        guests = self._guests()
+        return any(guests[uid].state == ASKED for uid in self.members.get(key, ()))
 
     def priority(self, key: str) -> int:
         """Return the gang's priority: its own, or the lowest of its members if it has none."""

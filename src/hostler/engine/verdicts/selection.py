@@ -15,10 +15,12 @@ from hostler.engine.cluster.randomness import host_key, mix64
 from hostler.engine.kernels.layout import FRACTION, Int64s
 from hostler.engine.plugins.across_guests import NearGuests
 from hostler.engine.policy.profile import BuiltScorer
+from hostler.engine.state.records import GuestRecord
 from hostler.engine.state.state import State
+from hostler.model import AskUse
 from hostler.model.policies import Normalizer
 
-__all__ = ["ScoreTable", "best_row", "score_table"]
+__all__ = ["ScoreTable", "answered_rows", "best_row", "score_table"]
 
 
 class ScoreTable(NamedTuple):
@@ -92,6 +94,26 @@ def normalize_scores(mode: Normalizer, raw: Int64s) -> Int64s:
     counted = raw[raw >= 0]
     low, high = (int(counted.min()), int(counted.max())) if len(counted) else (0, 0)
     return np.where(raw < 0, 0, 100 * (high + low - raw) // high if high > 0 else np.int64(100))
+
+
+def answered_rows(state: State, record: GuestRecord, ask: AskUse, rows: Int64s) -> tuple[Int64s, dict[int, int]]:
+    """Return those of the rows that the answer from outside allows, and what it adds to their totals.
+
+    An answer that failed and may be ignored allows all rows; without an answer there are none.
+    """
+    answer = record.answer
+    if answer is None:
+        return rows[:0], {}
+    if answer.error:
+        return rows, {}
+    scores = dict(answer.scores)
+    hosts = state.cluster.host_at
+    bonus = {
+        row: ask.weight * scores[host.name]
+        for row in rows.tolist()
+        if (host := hosts[row]) is not None and host.name in scores
+    }
+    return np.array(sorted(bonus), dtype=np.int64), bonus
 
 
 def best_row(

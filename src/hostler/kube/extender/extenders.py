@@ -52,7 +52,7 @@ def with_extenders(policies: Sequence[Policy], settings: Sequence[ExtenderSettin
     if not filters and not scorers:
         return tuple(policies)
     longest = sum(one.timeout_s for one in filters) + max((one.timeout_s for one in scorers), default=0.0) + _SLACK_S
-    ask = AskUse(ASKED, timeout_ns=int(longest * _NS_PER_S))
+    ask = AskUse(ASKED, timeout_ns=int(longest * _NS_PER_S), always=True)
     return tuple(msgspec.structs.replace(policy, ask=ask) for policy in policies)
 
 

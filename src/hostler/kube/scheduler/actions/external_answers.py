@@ -15,6 +15,8 @@ from hostler.model import Abandon, Answered, Ask, Event, Prepare, Prepared
 
 __all__ = ["Answerer", "ExternalAnswers", "Preparer"]
 
+_MOST_ASKED = 32  # answers that are awaited at once: a gang asks about all of its members in one step
+
 Answerer: TypeAlias = Callable[[Ask], Awaitable[Answered]]
 Preparer: TypeAlias = Callable[[Prepare], Awaitable[Prepared]]
 
@@ -37,6 +39,7 @@ class ExternalAnswers:
         self._on_failed = on_failed
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._on_task_end = on_task_end
+        self._room = asyncio.Semaphore(_MOST_ASKED)
 
     @property
     def backlog(self) -> int:
@@ -84,7 +87,8 @@ class ExternalAnswers:
         try:
             if self._answer is None:
                 raise UnavailableError(f"no extender is configured for {ask.asked}")
-            answered = await self._answer(ask)
+            async with self._room:
+                answered = await self._answer(ask)
         except Exception as error:  # this may be third-party code: its failure delays one guest
             answered = Answered(uid=ask.uid, ask=ask.ask, error=_text_of(error))
         self._give(answered)
