@@ -15,8 +15,8 @@ from hostler.engine.gangs.room import GangKinds
 from hostler.engine.gangs.trials import Trials
 from hostler.engine.runs import KernelRuns
 from hostler.engine.state.transaction import Transaction
-from hostler.model import Device, DeviceRequest, GuestTerm, HostPort, Spread, Taint
-from tests.engine.fleet import arrive, engine_with, host, step
+from hostler.model import Device, DeviceRequest, GuestTerm, HostPort, Quota, QuotasChanged, Spread, Taint, amounts
+from tests.engine.fleet import arrive, engine_with, holds, host, step
 from tests.engine.gang_instances import app, form, leave, members, runs, wants
 
 GIB = 2**30
@@ -147,3 +147,11 @@ def test_kind_of_a_gang_follows_its_members_and_its_rules():
     assert len(kind().shapes) == 2
     form(engine, "team", 4, topology="rack")
     assert (kind().need, kind().topology) == (3, "rack")
+
+
+def test_gang_whose_members_are_all_beyond_their_quota_waits():
+    engine = engine_with([host("a")], "first_fit")
+    engine.apply(QuotasChanged(quotas=(Quota(tenant="t", max=amounts({"cpu": 500})),)))
+    form(engine, "team", 2)
+    arrive(engine, *members("team", 2, 1000, tenant="t"))
+    assert sorted(holds(step(engine, 0))) == ["team-0", "team-1"]

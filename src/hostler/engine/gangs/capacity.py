@@ -26,6 +26,8 @@ def members_per_row(state: State, members: Sequence[GuestRecord]) -> Int64s | No
 
     No row counts more than all members. Holds are left to trials: members may have different rights to them.
     """
+    if not members:  # all of them are beyond their quota
+        return None
     first = members[0]
     policy = state.profiles.find_number(first.guest.spec.policy)
     if policy == NO_POLICY or len(state.cluster.holds) or any(record.shape != first.shape for record in members):
