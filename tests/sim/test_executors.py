@@ -19,6 +19,8 @@ from tests.cli.cli_in_process import hostler
 from tests.sim.small_openb import small_cells, write_small_openb
 from tests.wait import wait_until
 
+pytestmark = pytest.mark.early
+
 DEADLY = "import os\n\nos._exit(9)\n"
 SCENARIO = {
     "apiVersion": "hostler/v1",

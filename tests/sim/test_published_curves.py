@@ -30,6 +30,8 @@ from tests.sim.published_runs import (
     published_digest,
 )
 
+pytestmark = pytest.mark.early
+
 
 def run(workload: str, policy: str, seed: int):
     return run_fill_experiment(openb_experiment(workload, seed), find_policy(policy), seed)
