@@ -20,6 +20,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -74,6 +75,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let the files that take longest begin first: one that began last would be waited for by all other workers."""
     early = {item.path for item in items if item.get_closest_marker("early")}
     items.sort(key=lambda item: item.path not in early)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage while tests are collected: nearly all of it stays, and looking took a quarter of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:
