@@ -273,7 +273,7 @@ class TestCommand:
             (("--forced", "90"), "--forced needs --bound"),
             (("--figure", "speed", "--jobs", "1", "--seeds", "1-1"), "no figure 'speed'"),
             (("-o", "parquet"), "Parquet is no text"),
-            (("-O", "rows.txt"), "says no format"),
+            (("-O", "rows.txt"), "is no format"),
             (("nowhere.yaml",), "nowhere.yaml: cannot be read"),
         ],
     )
