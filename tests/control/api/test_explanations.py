@@ -128,8 +128,10 @@ async def test_candidates_name_only_visible_victims():
         body = {"project": "red", "spec": {**spec, "priority": 10}}
         theirs = (await service.ask("POST", "/v1/candidates", json=body)).json()
         assert theirs["chosen"] == "a"
-        assert theirs["evictions"] == [{"vm": secret, "project": "blue", "name": "secret", "host": "a"}]
+        assert theirs["evictions"] == [{"vm": secret, "project": "blue", "name": "secret", "host": "a", "moves_to": ""}]
         ours = (await service.as_key(red, "POST", "/v1/candidates", json=body)).json()
-        assert ours["evictions"] == [{"vm": "", "project": "", "name": "a VM of another project", "host": "a"}]
+        assert ours["evictions"] == [
+            {"vm": "", "project": "", "name": "a VM of another project", "host": "a", "moves_to": ""}
+        ]
         nobody = (await service.ask("POST", "/v1/candidates", json={"project": "red", "spec": spec})).json()
         assert (nobody["chosen"], nobody["evictions"]) == (None, [])
