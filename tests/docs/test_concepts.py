@@ -143,7 +143,9 @@ class TestPreemption:
     def test_every_limit_that_the_page_names_exists(self):
         limits = re.search(r"^## Limits\n(.*?)^## ", (CONCEPTS / "preemption.md").read_text(), re.DOTALL | re.MULTILINE)
         named = set(re.findall(r"`((?:max|wait)_[a-z_]+)`", limits.group(1)))
-        assert named == set(hostler.PreemptionRules.__struct_fields__) - {"budgets", "window_ns"}
+        options = {"budgets", "movable_first", "moves"}
+        assert named == set(hostler.PreemptionRules.__struct_fields__) - {*options, "window_ns"}
+        assert all(f"`{name}`" in (CONCEPTS / "preemption.md").read_text() for name in ("movable_first", "moves"))
 
 
 class TestGangs:

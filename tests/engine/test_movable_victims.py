@@ -8,6 +8,8 @@ import msgspec
 import pytest
 
 from hostler.engine import Engine
+from hostler.engine.preemption.destinations import find_destinations
+from hostler.engine.state.transaction import Transaction
 from hostler.model import (
     Evict,
     EvictFailed,
@@ -213,6 +215,20 @@ def test_neither_end_of_a_move_is_evicted_for_another_guest():
     engine.apply(GuestLeft(uid="free"))
     step(engine, engine.now)
     assert evicted(decide(engine, wants("third", 2000, 30, host_name="b"))) == ["free.2"]
+
+
+def test_planner_says_where_all_guests_of_a_host_could_go_together():
+    """As a drain asks it: without a preemptor. Nothing of the plan stays."""
+    engine = engine_with([host("a", cpu=8000), host("b", cpu=2000), host("c", cpu=2000)], preempting())
+    runs(engine, "a", wants("first", 2000, **ANYWHERE), wants("second", 2000, 5, **ANYWHERE), wants("stays", 1000))
+    runs(engine, "a", wants("third", 2000, **ANYWHERE))
+    before, state, names = content(engine), engine.state, ("first", "second", "stays", "third")
+    with Transaction(state) as transaction:
+        for name in names:
+            transaction.unbook(name)
+        found = find_destinations(state, transaction, names, {state.cluster.row_of["a"]})
+    assert found == {"second": "b", "first": "c"}, "the more important one chooses first, and no room is given twice"
+    assert content(engine) == before
 
 
 # -- a move that fails ------------------------------------------------------------------------------------------------
