@@ -113,10 +113,11 @@ class JournalError(HostlerError):
 
 
 class PluginError(HostlerError):
-    """A plugin of a third party broke its contract."""
+    """A plugin of a third party broke its contract; ``plugin`` is its name, if that is known."""
 
     code = "plugin_contract"
     exit_code = 2
+    plugin = ""
 
 
 class UnavailableError(HostlerError):

@@ -13,7 +13,7 @@ from hostler.cli.main import main
 from hostler.engine import Engine, Registry, find_policy
 from hostler.errors import DuplicateNameError, PluginError
 from hostler.model import Device, DeviceRequest, Guest, GuestArrived, GuestSpec, Host, HostJoined, amounts
-from hostler.sim.own_plugins import load_plugin_files
+from hostler.runtime.plugin_files import load_plugin_files
 from tests.docs.page_commands import Shell
 from tests.docs.page_output import Page
 

@@ -55,9 +55,9 @@ def plugins(output: str) -> None:
     from hostler.config import prepare_kernel_cache
 
     prepare_kernel_cache()
-    from hostler.cli.inputs.plugins import distribution_of, offered_plugins
     from hostler.engine import Registry
     from hostler.engine.policy.registry import KERNEL_FILTERS
+    from hostler.runtime.plugins import distribution_of, offered_plugins
 
     registry = Registry()
     filters, scorers = Registry.names()

@@ -217,9 +217,9 @@ def _check_policies(fleet: DeclaredFleet, known: dict[str, Policy]) -> None:
 
 def _build(policies: Sequence[Policy]) -> None:
     """Make each policy's plugins once: unknown names and wrong arguments are found so."""
-    from hostler.cli.inputs.plugins import registry_for
     from hostler.engine import Engine
     from hostler.queries import with_mixes
+    from hostler.runtime.plugins import registry_for
 
     registry = registry_for(policies)
     for policy in policies:

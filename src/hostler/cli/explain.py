@@ -100,9 +100,9 @@ def explain(
     with kernels() as compiled:
         from hostler.cli.files import load_journal
         from hostler.cli.inputs.file_input import read_inputs
-        from hostler.cli.inputs.plugins import registry_for
         from hostler.cli.output.explanations import ShownExplanation
         from hostler.queries import explain_guest, explain_recorded_guest, with_preemption
+        from hostler.runtime.plugins import registry_for
 
         if is_live:
             from hostler.cli.kube.options import needs_kube
@@ -116,7 +116,7 @@ def explain(
                 else explain_live(compiled, guest, namespace, kubeconfig, context, config=config, policy=policy)
             )
         elif journal:
-            from hostler.sim.own_plugins import load_plugin_files
+            from hostler.runtime.plugin_files import load_plugin_files
 
             recorded = load_journal(journal)
             registry = registry_for(recorded.header.policies, load_plugin_files(plugins).factories)

@@ -64,7 +64,7 @@ def tune_garbage_collector() -> None:
 
 def warm_up(settings: ControlSettings) -> None:
     """Let a separate engine place a few small VMs and explain the decisions."""
-    engine = Engine(policies_for(settings))
+    engine = Engine(policies_for(settings.without_own))
     engine.apply(HostJoined(host=_host(1)))
     for number in range(2):
         _ask(engine, f"warm-{number}", 10)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -57,9 +57,23 @@ class ControlSettings(msgspec.Struct, frozen=True, kw_only=True):
     move_victims: bool = True  # VMs that make room for others are moved while they run, if they can
     overcommit: Amounts = ()  # of hosts that say nothing themselves, in millionths
     reserve: Amounts = ()
+    own_policies: tuple[Policy, ...] = ()  # strategies beside the built-in ones
+    plugin_files: tuple[str, ...] = ()  # Python files with plugins that they name
+    plugin_deadline_s: float = 5.0  # an answer of a plugin that takes longer takes its strategies out of service
+
+    @property
+    def without_own(self) -> ControlSettings:
+        """Return the settings without strategies and plugins of one's own, for what must not call these."""
+        strategy = self.strategy if self.strategy in BUILT_IN else DEFAULT_STRATEGY
+        return msgspec.structs.replace(self, own_policies=(), plugin_files=(), strategy=strategy)
+
+    @property
+    def strategies(self) -> Mapping[str, Policy]:
+        """Return all strategies by name."""
+        return {**BUILT_IN, **{one.name: one for one in self.own_policies}}
 
 
-def check_strategy(name: str, known: Mapping[str, Policy] = BUILT_IN) -> str:
+def check_strategy(name: str, known: Collection[str] = BUILT_IN) -> str:
     """Return a strategy that exists; InvalidStrategyError."""
     if name not in known:
         start = name[:_LONGEST]
@@ -67,9 +81,9 @@ def check_strategy(name: str, known: Mapping[str, Policy] = BUILT_IN) -> str:
     return name
 
 
-def default_strategy(environment: Mapping[str, str]) -> str:
+def default_strategy(environment: Mapping[str, str], known: Mapping[str, Policy] = BUILT_IN) -> str:
     """Return the strategy for VMs that name none: the environment's, or least_loaded."""
-    return check_strategy(environment.get(STRATEGY_VARIABLE, "") or DEFAULT_STRATEGY)
+    return check_strategy(environment.get(STRATEGY_VARIABLE, "") or DEFAULT_STRATEGY, known)
 
 
 def declared_policies(settings: ControlSettings) -> tuple[Policy, ...]:
@@ -77,16 +91,17 @@ def declared_policies(settings: ControlSettings) -> tuple[Policy, ...]:
 
     VMs that can run elsewhere make room first, and move if the settings say so.
     """
-    first = check_strategy(settings.strategy)
-    names = [first, *(name for name in sorted(BUILT_IN) if name != first)]
+    known = settings.strategies
+    first = check_strategy(settings.strategy, known)
+    names = [first, *(name for name in sorted(known) if name != first)]
     return tuple(
         msgspec.structs.replace(
-            BUILT_IN[name],
+            known[name],
             preemption=msgspec.structs.replace(
-                BUILT_IN[name].preemption or PreemptionRules(), movable_first=True, moves=settings.move_victims
+                known[name].preemption or PreemptionRules(), movable_first=True, moves=settings.move_victims
             ),
-            overcommit=settings.overcommit,
-            reserve=settings.reserve,
+            overcommit=known[name].overcommit or settings.overcommit,
+            reserve=known[name].reserve or settings.reserve,
         )
         for name in names
     )

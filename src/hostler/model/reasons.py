@@ -19,7 +19,7 @@ __all__ = [
 ]  # fmt: skip
 
 SubjectKind = Literal[
-    "", "resource", "device kind", "taint", "labels", "term", "port", "feature", "gang", "name", "amount"
+    "", "resource", "device kind", "taint", "labels", "term", "port", "feature", "gang", "name", "amount", "text"
 ]
 
 

@@ -102,7 +102,10 @@ class PageRequest:
     def caller(self) -> Caller:
         """Return the visitor as services know him."""
         return Caller(
-            principal=self.principal, now_ns=self.now_ns, request_id=self.request.scope.get("hostler_request_id", "")
+            principal=self.principal,
+            now_ns=self.now_ns,
+            request_id=self.request.scope.get("hostler_request_id", ""),
+            strategies=self.context.books.strategies,
         )
 
     def note_refused(self, error: HostlerError) -> None:

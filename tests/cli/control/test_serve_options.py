@@ -54,8 +54,11 @@ def set_by(*words: str) -> ControlSettings:
     return settings_of({}, ServeOptions(**serve.make_context("serve", list(words), parent=root).params))
 
 
-def test_every_setting_has_an_option_or_is_known_to_have_none():
+def test_every_setting_has_an_option_or_is_known_to_have_none(tmp_path):
+    own = tmp_path / "own.py"
+    own.write_text("from hostler.model import Policy\nOWN = Policy(name='own')\n")
     options = (
+        "--plugin", str(own), "--plugin-deadline", "7",
         "--listen", "127.0.0.1:1", "--name", "db.example.com", "--strategy", "best_fit", "--heartbeat", "1",
         "--silent-after", "60", "--keep-events", "1h", "--keep-operations", "1h", "--keep-idempotency-keys", "1h",
         "--fence-command", "fence now", "--streams", "7", "--streams-per-key", "7", "--head-timeout", "7",

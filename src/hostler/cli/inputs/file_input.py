@@ -12,7 +12,6 @@ from pathlib import Path
 import msgspec
 
 from hostler.cli.inputs.fleet_parts import FleetPart, is_pod, read_parts
-from hostler.cli.inputs.plugins import registry_for
 from hostler.cli.output.terminal import note
 from hostler.config import (
     DeclaredFleet,
@@ -29,6 +28,7 @@ from hostler.errors import DuplicateNameError, InputError, UnknownNameError
 from hostler.model import Guest, GuestSpec, Policy
 from hostler.model.hosts import HOSTNAME, with_hostname
 from hostler.queries import PlacementInput, display_name, find_guest, input_advice, needs_mix, with_mixes
+from hostler.runtime.plugins import registry_for
 
 __all__ = ["FileInput", "check_named_policies", "read_guest", "read_inputs", "without_lost_pods"]
 
@@ -61,7 +61,7 @@ def read_inputs(
 
     ``plugins`` are Python files with policies and plugins; their policies are known as those of the configuration are.
     """
-    from hostler.sim.own_plugins import load_plugin_files
+    from hostler.runtime.plugin_files import load_plugin_files
 
     own = load_plugin_files(plugins)
     configured = read_configuration(BUILT_IN, config=config)

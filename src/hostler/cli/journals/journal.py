@@ -44,11 +44,11 @@ def replay_command(ctx: click.Context, file: str, plugins: tuple[Path, ...], out
 
     with kernels() as compiled:
         from hostler.cli.files import load_journal
-        from hostler.cli.inputs.plugins import registry_for
         from hostler.cli.output.decision_texts import plural
         from hostler.engine.journals.journal import StepEntry, replay
         from hostler.errors import JournalError
-        from hostler.sim.own_plugins import load_plugin_files
+        from hostler.runtime.plugin_files import load_plugin_files
+        from hostler.runtime.plugins import registry_for
 
         found = _load(file, load_journal)
         if not any(isinstance(entry, StepEntry) for entry in found.entries):
@@ -145,10 +145,10 @@ def redact_command(file: str, target: str) -> None:
 
     with kernels() as compiled:
         from hostler.cli.files import atomic_file, load_journal, say_written
-        from hostler.cli.inputs.plugins import registry_for
         from hostler.cli.output.decision_texts import plural
         from hostler.engine.journals.journal import write_journal
         from hostler.engine.journals.redaction import redact
+        from hostler.runtime.plugins import registry_for
 
         found = _load(file, load_journal)
         registry = registry_for(found.header.policies)

@@ -71,9 +71,9 @@ def extender(policy: str, listen: str, kubeconfig: Path | None, context: str, no
 
 
 async def _serve(client: KubeClient, policy: Policy, listen: tuple[str, int], nodes_per_filter: int) -> None:
-    from hostler.cli.inputs.plugins import registry_for
     from hostler.kube.extender.server import serve
     from hostler.runtime.clock import SteadyClock
+    from hostler.runtime.plugins import registry_for
 
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -48,11 +48,11 @@ def view_pod(
     seen: ClusterListing, settings: SchedulerSettings, wanted: str, namespace: str
 ) -> tuple[ClusterSnapshot, str]:
     """Make a snapshot in which a pod is one of ours, and note if it is not; return it and the pod's uid."""
-    from hostler.cli.inputs.plugins import registry_for
     from hostler.kube.live.answers import not_offered, notes_on
     from hostler.kube.live.listings import find_pod
     from hostler.kube.live.past_pods import not_placed_any_more
     from hostler.kube.live.snapshot import as_ours, open_snapshot
+    from hostler.runtime.plugins import registry_for
 
     pod = find_pod(seen, wanted, namespace)
     uid, registry = pod.metadata.uid, registry_for(settings.policies)
@@ -70,9 +70,9 @@ def view_pod(
 
 def inputs_of(view: ClusterSnapshot, settings: SchedulerSettings, *, more: Iterable[Event] = ()) -> PlacementInput:
     """Return a snapshot in the form of file inputs, without the facts that the engine rejected."""
-    from hostler.cli.inputs.plugins import registry_for
     from hostler.model import BudgetChanged, GangChanged, Guest, NamespaceChanged, Tenancy
     from hostler.queries import PlacementInput
+    from hostler.runtime.plugins import registry_for
 
     guests: dict[str, Guest] = {}
     told: dict[type, dict[str, Any]] = {NamespaceChanged: {}, GangChanged: {}, BudgetChanged: {}}

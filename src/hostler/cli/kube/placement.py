@@ -99,11 +99,11 @@ def _make_plan(
     *,
     preempt: bool,
 ) -> PodPlan:
-    from hostler.cli.inputs.plugins import registry_for
     from hostler.cli.kube.live import see
     from hostler.kube.live.plan import make_plan
     from hostler.kube.live.planned_objects import read_planned
     from hostler.kube.live.snapshot import open_snapshot
+    from hostler.runtime.plugins import registry_for
 
     seen = see(kubeconfig, context)
     planned = read_planned(documents, settings, namespace or seen.access.namespace)

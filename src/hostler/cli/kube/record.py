@@ -12,7 +12,6 @@ from pathlib import Path
 import msgspec
 
 from hostler.cli.files import atomic_file, load_journal
-from hostler.cli.inputs.plugins import registry_for
 from hostler.cli.output.terminal import note
 from hostler.engine.journals.journal import write_journal
 from hostler.engine.journals.redaction import redact
@@ -24,6 +23,7 @@ from hostler.kube.live.shadow import Shadow, ShadowCounts
 from hostler.kube.scheduler.journal_files import JournalFiles
 from hostler.kube.settings import SchedulerProfile, SchedulerSettings
 from hostler.runtime.clock import SteadyClock
+from hostler.runtime.plugins import registry_for
 
 __all__ = ["RecordingSummary", "record_cluster", "with_default_scheduler"]
 

@@ -197,9 +197,9 @@ def _with_options(
 
 def _load_plugins(settings: SchedulerSettings, registry: Registry) -> None:
     """Add the third-party plugins that policies name; reject invalid arguments before use."""
-    from hostler.cli.inputs.plugins import registry_for
     from hostler.engine import Engine
     from hostler.queries import with_mixes
+    from hostler.runtime.plugins import registry_for
 
     found = registry_for(settings.policies)
     Engine(with_mixes(settings.policies), registry=found)

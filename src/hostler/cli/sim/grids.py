@@ -166,7 +166,7 @@ def scenario_and_policies(
     A policy that the scenario brings stays a name: the scenario goes with it.
     """
     from hostler.engine import BUILT_IN
-    from hostler.sim.own_plugins import load_plugin_files
+    from hostler.runtime.plugin_files import load_plugin_files
     from hostler.sim.scenarios import read_scenario
     from hostler.sim.sweeps.grids import scenario_source
 

@@ -72,9 +72,10 @@ def data_dir_option() -> Callable[[F], F]:
 
 def policy_and_registry(name: str, plugins: tuple[Path, ...]) -> tuple[Policy, Registry]:
     """Return a policy by name, built in or from a file, and a registry that has its plugins."""
-    from hostler.cli.inputs.plugins import registry_for
     from hostler.engine import BUILT_IN, find_policy
-    from hostler.sim.own_plugins import load_plugin_files, with_network
+    from hostler.runtime.plugin_files import load_plugin_files
+    from hostler.runtime.plugins import registry_for
+    from hostler.sim.own_plugins import with_network
 
     own = with_network(load_plugin_files(plugins), name)
     policy = find_policy(name, {**BUILT_IN, **own.policies})

@@ -41,9 +41,10 @@ def _run_scenario(
     read: Read, policy: str, seed: int | None, plugins: tuple[Path, ...], compiled: Kernels
 ) -> ScenarioOutcome:
     """Run a scenario, under the policy named or the scenario's own."""
-    from hostler.cli.inputs.plugins import registry_for
     from hostler.engine import BUILT_IN, DEFAULT_POLICY, find_policy
-    from hostler.sim.own_plugins import load_plugin_files, with_network
+    from hostler.runtime.plugin_files import load_plugin_files
+    from hostler.runtime.plugins import registry_for
+    from hostler.sim.own_plugins import with_network
     from hostler.sim.scenarios import run_scenario
 
     own = with_network(load_plugin_files(plugins), policy)

@@ -32,6 +32,7 @@ from hostler.control.books.ledger import NEWS, ChangeNotice
 from hostler.control.books.repeated_holds import RepeatedHolds
 from hostler.control.books.subscriptions import Kind, Subscription, Subscriptions
 from hostler.control.books.waiting_vms import PlacementWaits, summarize_step
+from hostler.control.own_plugins import OwnPluginSet, with_out_of_service
 from hostler.control.settings import ControlSettings, declared_policies, policies_for
 from hostler.control.store import Connection, Database
 from hostler.control.store.errors import LeaseLostError, LogForgottenError, LogWentBackError, NotFoundError
@@ -39,8 +40,8 @@ from hostler.control.store.history import lease, log
 from hostler.control.vms.status_texts import BEHIND_OTHERS, describe_gang_search, describe_incomplete_gang
 from hostler.engine import Engine
 from hostler.engine.warmup import warm_kernels
-from hostler.errors import ConflictError, HostlerError, UnavailableError
-from hostler.model import PolicyChanged
+from hostler.errors import ConflictError, HostlerError, PluginError, UnavailableError
+from hostler.model import Policy, PolicyChanged
 from hostler.queries import MixRenewal, with_placed_mixes
 from hostler.runtime.tasks import run_parts
 
@@ -94,7 +95,8 @@ class Books:
         self._looks = QuestionQueue(service_thread("hostler-look"))
         self._answerer = answerer if answerer is not None else ThreadAnswerer()
         self._answerer.attach(self)
-        self._follower = Follower.begin()
+        self._plugins = OwnPluginSet(settings)
+        self._follower = Follower.begin(self._plugins.registry)
         self._is_sound = False  # what the follower knows is what the log says
         self.leadership = ReplicaLeadership(
             database,
@@ -132,6 +134,11 @@ class Books:
     def seq(self) -> int:
         """Return the number of the last entry of the log that this replica knows."""
         return self._follower.seq
+
+    @property
+    def strategies(self) -> frozenset[str]:
+        """Return the strategies that are in force. Those of new settings are, once a leader has declared them."""
+        return frozenset(policy.name for policy in self._follower.engine.policies)
 
     @property
     def is_leader(self) -> bool:
@@ -254,7 +261,7 @@ class Books:
         A replica that cannot follow the log opens too: clients can read, and ``run`` keeps trying.
         """
         self._seen = self._database.notifier.count
-        await self._thread.run(lambda: warm_kernels(policies_for(self._settings)))
+        await self._thread.run(lambda: warm_kernels(policies_for(self._settings.without_own)))
         try:
             await self._rebuild()
             self.is_ready = True
@@ -302,7 +309,10 @@ class Books:
             await self._read_database()
         declared = declared_policies(self._settings)
         policies, known = await self._thread.run(
-            lambda: (with_placed_mixes(declared, self._follower.engine.view), self._follower.policies)
+            lambda: (
+                self._in_service(with_placed_mixes(declared, self._follower.engine.view)),
+                self._follower.policies,
+            )
         )
         change = PolicyChanged(policies=policies) if known != policies else None
         await self._tell_all(held, change, self.before_leading)
@@ -435,6 +445,32 @@ class Books:
                 return math.inf if due is None else (due - now) / _SECOND
         return math.inf
 
+    def _in_service(self, policies: tuple[Policy, ...]) -> tuple[Policy, ...]:
+        """Return policies that can be built: those whose own plugins fail at that are out of service."""
+        while True:
+            try:
+                Engine(policies, registry=self._plugins.registry)
+            except PluginError as failure:
+                reduced = with_out_of_service(policies, failure)
+                if reduced == policies:
+                    raise
+                self._warn(f"{failure.message}; its strategies are out of service until a restart")
+                policies = reduced
+            else:
+                return policies
+
+    async def _suspend(self, held: lease.LeaderLease, failure: PluginError) -> None:
+        """Take the policies of a failed plugin out of service, by a fact that all replicas read."""
+        policies = self._follower.policies
+        reduced = with_out_of_service(policies, failure)
+        if reduced == policies:
+            raise failure
+        names = ", ".join(one.name for one, other in zip(policies, reduced, strict=True) if one != other)
+        self._warn(f"{failure.message}; out of service until a restart: strategy {names}")
+        await self._tell_all(held, PolicyChanged(policies=reduced))
+        await self._read_log()
+        self._checkpoint_at = -_PATIENCE * self._settings.checkpoint_every  # none of its answers is needed after that
+
     async def _step(self, held: lease.LeaderLease, follower: Follower, now: int) -> None:
         """Decide at an engine time and write the step; after an error the follower must be discarded."""
         at_ns = self._clock()
@@ -445,7 +481,27 @@ class Books:
             outcome = summarize_step(follower.engine, step, actions, follower.rejected)
             return outcome, self._decisions.describe(follower.engine, outcome)
 
-        decided, lines = await self._thread.run(think)
+        def think_with_plugins() -> tuple[StepOutcome, list[DecisionLine]] | PluginError:
+            if not self._plugins.concern(follower.policies):
+                return think()
+            backup = follower.backup()
+            self._plugins.forget_failures()
+            failure: PluginError | None = None
+            try:
+                thought = think()
+            except PluginError as error:
+                failure = error
+            failure = self._plugins.take_failure() or failure
+            if failure is None:
+                return thought
+            follower.roll_back(backup)
+            return failure
+
+        thought = await self._thread.run(think_with_plugins)
+        if isinstance(thought, PluginError):
+            await self._suspend(held, thought)
+            return
+        decided, lines = thought
         self._tell_refusals(follower)
 
         def work(connection: Connection) -> int:
@@ -528,7 +584,7 @@ class Books:
         before: int | None = None  # checkpoints from this entry on are of no use
         while True:
             checkpoint = await self._database.read(partial(log.checkpoint_before, seq=before))
-            self._follower, known = Follower.begin(), self._follower
+            self._follower, known = Follower.begin(self._plugins.registry), self._follower
             try:
                 await self._begin_with(checkpoint)
                 break
@@ -552,7 +608,8 @@ class Books:
         """Follow the log from a checkpoint, or from its first entry, to its end."""
 
         def make() -> Follower:
-            return Follower.begin() if checkpoint is None else Follower.restore(checkpoint)
+            registry = self._plugins.registry
+            return Follower.begin(registry) if checkpoint is None else Follower.restore(checkpoint, registry)
 
         async with self._reading:
             self._follower = await self._thread.run(make)

@@ -44,14 +44,14 @@ import msgspec
 
 from hostler.control.settings import policies_of_empty_log
 from hostler.control.store.history.log import StoredCheckpoint, StoredEntry
-from hostler.engine import Engine
+from hostler.engine import Engine, Registry
 from hostler.engine.state.records import PLACED_STATES
-from hostler.errors import HostlerError, InternalError
+from hostler.errors import HostlerError, InternalError, PluginError, UnknownNameError
 from hostler.model import Action, Event, GuestBound, GuestChanged, Policy, PolicyChanged, QueueRules
 
 __all__ = [
-    "REBUILT", "RULES", "DivergedError", "Follower", "FollowerState", "LogNotFollowedError", "RejectedFact", "Step",
-    "digest_of_actions", "seal_checkpoint",
+    "REBUILT", "RULES", "DivergedError", "Follower", "FollowerBackup", "FollowerState", "LogNotFollowedError",
+    "MissingPluginError", "RejectedFact", "Step", "digest_of_actions", "seal_checkpoint",
 ]  # fmt: skip
 
 _PLAIN = "hostler-engine-1"  # the engine alone, as releases without digests wrote it; still read
@@ -59,6 +59,7 @@ BETWEEN = "hostler-engine-between-1"
 REBUILT = "engine.rebuilt"  # the subject of a note: from there on an engine counts that was made from rows
 _UPGRADE = "run the version of the other replicas here; this one does not lead meanwhile"
 _ALONE = "run the version of the other replicas here; if this one is alone, see 'hostler rebuild --help'"
+_PLUGINS = "start it with the same policies and plugins as the other replicas: --config and --plugin"
 _CONFIRM_NS = 25_000_000
 # Every step is a transaction, and a share of a search takes some 50 ms of the interpreter: a project that searches all
 # the time has about a sixth of a core and four transactions a second for that.
@@ -77,6 +78,10 @@ class DivergedError(LogNotFollowedError):
     """The engine of this replica diverged from the log; another checkpoint may work."""
 
     code = "diverged"
+
+
+class MissingPluginError(DivergedError):
+    """A checkpoint is sound, but names a plugin that this process does not have."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +133,14 @@ class FollowerState(msgspec.Struct, frozen=True):
     done: int
 
 
+class FollowerBackup(NamedTuple):
+    """A follower before a step: its engine, the facts that waited, and how many refusals were not logged yet."""
+
+    engine: Engine
+    waiting: tuple[tuple[int, Event], ...]
+    refusals: int
+
+
 class RejectedFact(NamedTuple):
     """A fact that the engine rejected: its log entry, and why."""
 
@@ -163,34 +176,36 @@ class Follower:
         self.due = self.next_due()  # by what was read; while the engine steps it is not asked
 
     @classmethod
-    def begin(cls) -> Follower:
+    def begin(cls, registry: Registry | None = None) -> Follower:
         """Begin before the first entry. Every replica begins alike, because later settings are in the log."""
-        return cls(Engine(policies_of_empty_log(), rules=RULES))
+        return cls(Engine(policies_of_empty_log(), rules=RULES, registry=registry))
 
     @classmethod
-    def restore(cls, checkpoint: StoredCheckpoint) -> Follower:
+    def restore(cls, checkpoint: StoredCheckpoint, registry: Registry | None = None) -> Follower:
         """Begin at a checkpoint."""
         if checkpoint.format not in (_PLAIN, BETWEEN):
             hint = "restore a backup of this version, or use the program that wrote it"
             raise DivergedError(f"the checkpoint has the format {checkpoint.format!r}", hint=hint)
         try:
             if checkpoint.format == _PLAIN:
-                return cls(Engine.restore(checkpoint.body), checkpoint.seq)
+                return cls(Engine.restore(checkpoint.body, registry), checkpoint.seq)
             between = _BETWEEN.decode(checkpoint.body)
             if between.digest and between.digest != _seal(
                 checkpoint.seq, checkpoint.at_ns, between.read, between.engine
             ):
                 raise ValueError("its bytes are not those that were written")
-            found = cls(Engine.restore(between.engine), checkpoint.seq)
+            found = cls(Engine.restore(between.engine, registry), checkpoint.seq)
+        except (UnknownNameError, PluginError) as error:
+            raise MissingPluginError(f"the checkpoint cannot be read: {error.message}", hint=_PLUGINS) from error
         except Exception as error:  # bytes that are not as they were written may break anything
             raise DivergedError(f"the checkpoint cannot be read: {error}", hint=_ALONE) from error
         found._done = between.read
         return found
 
     @classmethod
-    def resume(cls, state: FollowerState) -> Follower:
+    def resume(cls, state: FollowerState, registry: Registry | None = None) -> Follower:
         """Continue where another follower was."""
-        found = cls(Engine.restore(state.engine), state.seq)
+        found = cls(Engine.restore(state.engine, registry), state.seq)
         found._waiting.extend(state.waiting)
         found._done = state.done
         found.due = found.next_due()
@@ -252,6 +267,10 @@ class Follower:
             try:
                 self.engine.apply(_known_at(event, now))
             except HostlerError as error:  # the same on every replica
+                if isinstance(event, PolicyChanged) and isinstance(error, UnknownNameError | PluginError):
+                    # The leader built these policies before it wrote them, so this replica lacks one of their plugins.
+                    self._astray = LogNotFollowedError(f"entry {seq} of the log: {error.message}", hint=_PLUGINS)
+                    raise self._astray from error
                 refused.append(RejectedFact(seq, f"{type(event).__name__}: {error.message}", event, error))
         self.refusals += refused
         return refused
@@ -300,6 +319,19 @@ class Follower:
         self.rejected = self.catch_up(now)
         actions = self.engine.step(now, limit)
         return Step(now=now, upto=self.seq, limit=limit, digest=digest_of_actions(actions)), actions
+
+    def backup(self) -> FollowerBackup:
+        """Return what ``roll_back`` needs to undo the next step. O(guests)."""
+        return FollowerBackup(self.engine.fork(), tuple(self._waiting), len(self.refusals))
+
+    def roll_back(self, backup: FollowerBackup) -> None:
+        """Undo a step that was not written, whatever became of it."""
+        self.engine = backup.engine
+        self._waiting = deque(backup.waiting)
+        while len(self.refusals) > backup.refusals:
+            self.refusals.pop()
+        self.rejected = []
+        self.is_torn = False
 
     def stepped(self, seq: int) -> None:
         """Note the entry of our own step; until it is read, the engine is ahead of the log."""

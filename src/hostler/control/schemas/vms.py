@@ -125,6 +125,10 @@ class VmChanged(ResponseSchema, frozen=True):
 
     vm: Vm
     operation: Operation
+    ignored: Annotated[
+        tuple[str, ...],
+        means("Soft constraints that the VM's strategy does not count. Only in the answer to its creation."),
+    ] = ()
 
 
 class Event(ResponseSchema, frozen=True):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from hostler.control.access.principals import Principal
 from hostler.control.books.ledger import NEWS, ChangeNotice
 from hostler.control.store import Connection
 from hostler.control.store.history import log
+from hostler.engine import BUILT_IN
 from hostler.model import Event
 
 __all__ = ["AuditNote", "Caller", "log_fact", "write_audit_note"]
@@ -21,6 +24,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     principal: Principal
     now_ns: int
     request_id: str = ""
+    strategies: Collection[str] = frozenset(BUILT_IN)  # that a VM or a project may name
 
     @property
     def actor(self) -> str:

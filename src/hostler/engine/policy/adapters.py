@@ -24,6 +24,7 @@ def failure_of(name: str, error: BaseException) -> PluginError:
     text = f"plugin {name!r} failed: {type(error).__name__}: {error}"
     failure = PluginError(text.encode(errors="backslashreplace").decode())
     failure.place = _place_of(error)
+    failure.plugin = name
     return failure
 
 
@@ -42,6 +43,7 @@ def _place_of(error: BaseException) -> str:
 def _misbehaved(plugin: Filter | Scorer, problem: str, *, hint: str = "") -> PluginError:
     """Return the error for a plugin that breaks its contract, with the place of its ``evaluate``."""
     error = PluginError(problem, hint=hint)
+    error.plugin = plugin.name
     code = getattr(getattr(plugin.evaluate, "__func__", plugin.evaluate), "__code__", None)
     if code is not None:
         error.place = f"{code.co_filename}:{code.co_firstlineno}"
@@ -140,7 +142,7 @@ def _call_plugin(plugin: Filter | Scorer, spec: GuestSpec, rows: Int64s) -> Int6
     name = plugin.name
     try:
         array = np.asarray(plugin.evaluate(spec, rows.copy()))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, PluginError):  # the second by a front that watches over its plugins
         raise
     except BaseException as error:  # what ends a task or a generator of theirs must not end one of ours
         raise failure_of(name, error) from error

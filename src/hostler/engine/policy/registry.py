@@ -16,6 +16,7 @@ from hostler.engine.plugins.cordon import Cordon
 from hostler.engine.plugins.host_affinity import HostAffinity, PreferredHosts
 from hostler.engine.plugins.host_name import HostName
 from hostler.engine.plugins.images import ImageLocality
+from hostler.engine.plugins.out_of_service import OutOfService
 from hostler.engine.plugins.room import Devices, Resources
 from hostler.engine.plugins.shared_gpus import DotProduct, Fgd, GpuBestFit, GpuClustering, GpuPacking
 from hostler.engine.plugins.taints import PreferredTaints, Taints
@@ -40,6 +41,7 @@ _COLUMN_FILTERS: Mapping[str, Factory] = {
     Taints.name: Taints,
     HostAffinity.name: HostAffinity,
     Unsupported.name: Unsupported,
+    OutOfService.name: OutOfService,
 }
 
 # Reasons of the engine itself: they concern the guest, its gang or its tenant, and no host.
@@ -74,7 +76,7 @@ _OF_ENGINE: tuple[ReasonKind, ...] = (
         meaning="The guest itself fits, but too few members of its gang do.",
     ),
 )  # fmt: skip
-_MARK_FILTERS = (Cordon, HostName, Taints, HostAffinity, Unsupported)
+_MARK_FILTERS = (Cordon, HostName, Taints, HostAffinity, Unsupported, OutOfService)
 # Every declared reason by plugin and code. A reason that is missing here counts as one that no eviction cures.
 REASONS: Mapping[tuple[str, str], ReasonKind] = {
     (kind.plugin, kind.code): kind

@@ -23,7 +23,7 @@ from hostler.model import Policy
 
 if TYPE_CHECKING:
     from hostler.engine import Registry
-    from hostler.sim.own_plugins import OwnPlugins
+    from hostler.runtime.plugin_files import OwnPlugins
     from hostler.sim.scenarios import Scenario, ScenarioOutcome
 
 __all__ = [
@@ -247,7 +247,7 @@ def _scenario(cell: SweepCell) -> Scenario:
 
 def _own_plugins(cell: SweepCell) -> OwnPlugins:
     """Import the plugin files, if they are still those that the run was planned with."""
-    from hostler.sim.own_plugins import load_plugin_files
+    from hostler.runtime.plugin_files import load_plugin_files
 
     files = [Path(plugin.path) for plugin in cell.plugins]
     if hash_plugin_files(files) != cell.plugins:

@@ -206,7 +206,7 @@ async def _answer(visit: PageRequest, plan: PlanAsked) -> WhatIfAnswer:
         lambda connection: (what_ifs.with_defaults(connection, plan), unavailable_hosts.read(connection))
     )
     one = plan.vms[0]
-    facts = what_ifs.guest_facts(_UID, one.project, one.name, one.spec)
+    facts = what_ifs.guest_facts(_UID, one.project, one.name, one.spec, visit.caller.strategies)
     await visit.read(lambda connection: check_bounds(connection, one.project, one.spec, visit.caller))
     books, may_read = visit.context.books, readable(visit.principal)
     planned = await books.what_if(partial(what_ifs.answer_plan, asked=plan, may_read=may_read, unavailable=unavailable))

@@ -17,7 +17,7 @@ import click
 import msgspec
 
 from hostler.cli.control.options import database_option
-from hostler.cli.options import NumberRange, examples
+from hostler.cli.options import FILE, NumberRange, examples
 from hostler.cli.output.terminal import note
 from hostler.config import KernelCache, prepare_kernel_cache
 from hostler.config.folders import state_folder
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hostler.control.access.limits import Rate, RateLimits
     from hostler.control.service import ServiceOptions, Tls
     from hostler.control.settings import ControlSettings
+    from hostler.model import Policy
     from hostler.telemetry.log import Log
 
 __all__ = ["COMPILING", "ServeOptions", "read_limits", "run_service", "serve", "settings_of"]
@@ -141,6 +142,9 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     read_s: float
     log_format: Literal["text", "json"]
     log_decisions: int
+    config: str
+    plugins: tuple[Path, ...]
+    plugin_deadline_s: float
 
 
 def run_service(environment: Mapping[str, str], options: ServeOptions) -> None:
@@ -179,11 +183,13 @@ def _how(environment: Mapping[str, str], options: ServeOptions, cache: KernelCac
     """Return the service's options; InputError."""
     from hostler.control.access.limits import OFF
     from hostler.control.books.decision_log import DecisionLog
+    from hostler.control.own_plugins import check_own_policies
     from hostler.control.service import ServiceOptions
 
     if options.admin_key_file is not None:
         check_secret_file(options.admin_key_file)
     settings, tls = settings_of(environment, options), _tls(options)
+    check_own_policies(settings)
     rates = read_limits(
         reads=options.read_limit,
         changes=options.change_limit,
@@ -226,8 +232,14 @@ def settings_of(environment: Mapping[str, str], options: ServeOptions) -> Contro
     from hostler.control.settings import ControlSettings, check_strategy, default_strategy
 
     allowed_names(parse_listen(options.listen), options.names)  # before a database and a key are made
+    own, default = _own_policies(options)
+    known = ControlSettings(own_policies=own).strategies
+    environment = {"SCHEDULING_STRATEGY": default, **environment} if default else environment
     return ControlSettings(
-        strategy=check_strategy(options.strategy) if options.strategy else default_strategy(environment),
+        strategy=check_strategy(options.strategy, known) if options.strategy else default_strategy(environment, known),
+        own_policies=own,
+        plugin_files=tuple(str(file.absolute()) for file in options.plugins),
+        plugin_deadline_s=options.plugin_deadline_s,
         listen=options.listen,
         names=options.names,
         heartbeat_s=options.heartbeat_s,
@@ -244,6 +256,30 @@ def settings_of(environment: Mapping[str, str], options: ServeOptions) -> Contro
         head_s=options.head_s,
         read_s=options.read_s,
     )
+
+
+def _own_policies(options: ServeOptions) -> tuple[tuple[Policy, ...], str]:
+    """Return the policies of --config and --plugin, and the default that the file names; InputError."""
+    from hostler.config import read_documents
+    from hostler.config.settings import read_settings
+    from hostler.engine import BUILT_IN
+    from hostler.model import QueueRules
+    from hostler.runtime.plugin_files import load_plugin_files
+
+    found = dict(load_plugin_files(options.plugins).policies)
+    if not options.config:
+        return tuple(found.values()), ""
+    documents = read_documents([options.config])
+    if len(documents) != 1:
+        raise InputError(f"{options.config}: it has {len(documents)} documents", hint="a configuration has one")
+    configured = read_settings(documents[0], {**BUILT_IN, **found})
+    if configured.queue != QueueRules():
+        raise InputError(
+            f"{options.config}: 'hostler serve' has queue rules of its own", hint="leave 'queue' out of the file"
+        )
+    found |= {one.name: one for one in configured.policies}
+    named = any(one.name == "default_policy" for one in configured.shown)
+    return tuple(found.values()), configured.default_policy if named else ""
 
 
 def _tls(options: ServeOptions) -> Tls | None:
@@ -320,6 +356,25 @@ def _retention_option(option: str, default: str, text: str) -> Callable[[F], F]:
 )
 @click.option("--name", "names", multiple=True, help="A host name of the service; may be repeated.")
 @click.option("--strategy", default="", help="The strategy of VMs that name none; overrides SCHEDULING_STRATEGY.")
+@click.option(
+    "--config", metavar="FILE", type=FILE, default="", help="A file of kind Config with strategies of your own."
+)
+@click.option(
+    "--plugin",
+    "plugins",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="A Python file with plugins and policies of your own; may be repeated.",
+)
+@click.option(
+    "--plugin-deadline",
+    "plugin_deadline_s",
+    type=NumberRange(0.1, 60),
+    default=5.0,
+    show_default=True,
+    help="Seconds that an answer of a plugin may take before its strategies are out of service.",
+)
 @click.option("--tls-cert", type=click.Path(path_type=Path), help="The certificate, PEM; needed beyond loopback.")
 @click.option("--tls-key", type=click.Path(path_type=Path), help="Its key, PEM.")
 @click.option(

@@ -216,6 +216,7 @@ def _create(client: Client, wishes: list[VmCreate]) -> list[VmChanged]:
         try:
             for wish in wishes:
                 made.append(_place(client, wish))
+                _note_ignored(made[-1])
                 advance(1)
         finally:
             if made and len(made) < len(wishes):
@@ -234,6 +235,13 @@ def _note_gangs(client: Client, wishes: list[VmCreate]) -> None:
             note(f"gang {project}/{gang} does not exist yet, and its VMs wait for it: 'hostler gang create' creates it")
         except NotAllowedError:
             continue  # this key may make VMs and read no gangs
+
+
+def _note_ignored(changed: VmChanged) -> None:
+    """Print a note on soft constraints that the VM's strategy does not count."""
+    if changed.ignored:
+        strategy = changed.vm.spec.strategy or "the default one"
+        note(f"VM {changed.vm.name}: strategy {strategy} does not count its {', '.join(changed.ignored)}")
 
 
 def _place(client: Client, wish: VmCreate) -> VmChanged:

@@ -66,7 +66,8 @@ class ApiCall:
     @property
     def caller(self) -> Caller:
         """Return the caller for the services."""
-        return Caller(principal=self.principal, now_ns=self.now_ns, request_id=self.request_id)
+        strategies = self.context.books.strategies
+        return Caller(principal=self.principal, now_ns=self.now_ns, request_id=self.request_id, strategies=strategies)
 
     @property
     def versions(self) -> Versions:

@@ -105,7 +105,7 @@ async def _candidates(call: ApiCall, asked: CandidatesAsked) -> msgspec.Raw:
     spec, unavailable = await call.read(
         lambda connection: (with_strategy(connection, asked.project, asked.spec), unavailable_hosts.read(connection))
     )
-    facts = what_ifs.guest_facts(_ASKED, asked.project, _ASKED, spec)
+    facts = what_ifs.guest_facts(_ASKED, asked.project, _ASKED, spec, call.caller.strategies)
     await call.read(lambda connection: _check_bounds(connection, call, [asked]))
     may_read = readable(call.principal)
     question = partial(what_ifs.answer_candidates, uid=_ASKED, facts=facts, may_read=may_read, unavailable=unavailable)

@@ -26,8 +26,11 @@ from hostler.control.services.vms.gangs import with_stopped_members
 from hostler.control.services.vms.vm_views import show_operation, show_vm
 from hostler.control.store import Connection
 from hostler.control.store.rows import operations
+from hostler.control.vms.guests import guest_spec
+from hostler.control.vms.spec import size_of
 from hostler.control.vms.state import Vm
 from hostler.errors import HostlerError
+from hostler.model.soft_constraints import ignored_soft_constraints
 
 __all__ = ["create_or_reject", "wait_for_operation"]
 
@@ -35,7 +38,25 @@ _LOOK_S = 5.0  # polls in case a notice gets lost
 
 
 async def create_or_reject(call: ApiCall, asked: VmCreate) -> VmChanged:
-    """Create a VM. One that must be placed at once is waited for, and rejected if no host has room."""
+    """Create a VM. One that must be placed at once is waited for, and rejected if no host has room.
+
+    The answer names soft constraints that the VM's strategy ignores.
+    """
+    return _with_ignored(call, await _create_or_reject(call, asked))
+
+
+def _with_ignored(call: ApiCall, changed: VmChanged) -> VmChanged:
+    spec, settings = changed.vm.spec, call.context.settings
+    if not (spec.preferred_hosts or spec.preferred_affinity or spec.preferred_anti_affinity or spec.spread):
+        return changed
+    policy = settings.strategies.get(spec.strategy or settings.strategy)
+    if policy is None:  # a strategy that is not declared any more: the VM waits, and says why
+        return changed
+    ignored = ignored_soft_constraints(policy, guest_spec(spec, changed.vm.project, size_of(spec)))
+    return msgspec.structs.replace(changed, ignored=list(ignored))
+
+
+async def _create_or_reject(call: ApiCall, asked: VmCreate) -> VmChanged:
     meters, strategy = call.context.meters, asked.spec.strategy or "default"
 
     if asked.on_unplaceable == "wait":
@@ -67,7 +88,8 @@ async def _write_vm(call: ApiCall, asked: VmCreate) -> VmChanged:
 async def _write_if_led(call: ApiCall, asked: VmCreate) -> VmChanged:
     """Create the VM if there is a leader that can decide."""
     call.principal.check("vm.create", asked.project)
-    guest_facts("checked", asked.project, asked.name, asked.spec)  # what can never be right comes before who is there
+    # What can never be right comes before who is there.
+    guest_facts("checked", asked.project, asked.name, asked.spec, call.caller.strategies)
     books = call.context.books
     if books.trouble:
         hint = "ask another replica, or let it wait: on_unplaceable=wait; the service's log says what is wrong"
@@ -97,7 +119,7 @@ async def _place_or_reject(call: ApiCall, asked: VmCreate, changed: VmChanged) -
 async def _rejection(call: ApiCall, asked: VmCreate, stored: StoredVm) -> InsufficientResourcesError:
     """Return the error, with the verdict of every host."""
     uid = f"refused-{stored.vm.id}"
-    facts = guest_facts(uid, asked.project, asked.name, stored.vm.spec)
+    facts = guest_facts(uid, asked.project, asked.name, stored.vm.spec, call.caller.strategies)
     books, may_read, unavailable = call.context.books, readable(call.principal), await call.read(unavailable_hosts.read)
     question = partial(
         answer_refusal, facts=facts, uid=uid, project=asked.project, may_read=may_read, unavailable=unavailable

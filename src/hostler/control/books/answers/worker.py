@@ -39,7 +39,9 @@ from hostler.control.books.answers.messages import (
 )
 from hostler.control.books.follower import Follower
 from hostler.control.kernel_warmup import tune_garbage_collector, warm_up
+from hostler.control.own_plugins import OwnPluginSet
 from hostler.control.store.history.log import StoredEntry
+from hostler.engine import Registry
 from hostler.errors import HostlerError, InternalError
 
 __all__ = ["AnswerWorker", "main"]
@@ -55,6 +57,7 @@ class AnswerWorker:
     def __init__(self, replies: Connection) -> None:
         self._following = Lock()  # held while the follower changes, and while a twin of it is made
         self._follower = Follower.begin()
+        self._registry: Registry | None = None
         self._trouble = "nothing was read yet"
         self._replies = replies
         self._sending = Lock()
@@ -64,10 +67,11 @@ class AnswerWorker:
         """Handle a message."""
         match message:
             case WarmUp(settings=settings):
+                self._registry = OwnPluginSet(settings).registry
                 warm_up(settings)
             case Begin(state=state):
                 with self._following:
-                    self._follower, self._trouble = Follower.resume(state), ""
+                    self._follower, self._trouble = Follower.resume(state, self._registry), ""
                 tune_garbage_collector()
             case FollowEntries(entries=entries):
                 with self._following:

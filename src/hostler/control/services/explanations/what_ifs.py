@@ -6,7 +6,7 @@ it may come from another process and be large.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -26,7 +26,7 @@ from hostler.control.vms import desired_state
 from hostler.control.vms.guests import vm_of_uid
 from hostler.control.vms.reasons import to_user_counts
 from hostler.control.vms.spec import HOST_NAME, VmSpec
-from hostler.engine import Engine
+from hostler.engine import BUILT_IN, Engine
 from hostler.errors import Cause, InputError
 from hostler.model import (
     CPU,
@@ -63,10 +63,12 @@ __all__ = [
 _MOST = 2000
 
 
-def guest_facts(identity: str, project: str, name: str, spec: VmSpec) -> tuple[Event, ...]:
+def guest_facts(
+    identity: str, project: str, name: str, spec: VmSpec, strategies: Collection[str] = BUILT_IN
+) -> tuple[Event, ...]:
     """Return the facts of a new VM for the engine; InputError."""
     if spec.strategy:
-        check_strategy(spec.strategy)
+        check_strategy(spec.strategy, strategies)
     return desired_state.create(identity, project, name, spec).facts
 
 
@@ -74,7 +76,9 @@ def answer_plan(
     engine: Engine, seq: int, *, asked: PlanAsked, may_read: MayRead, unavailable: UnavailableHosts | None = None
 ) -> bytes:
     """Return a Plan as JSON; InputError."""
-    return msgspec.json.encode(Plan(seq=seq, placements=plan(engine, asked, facts_of(asked), may_read, unavailable)))
+    return msgspec.json.encode(
+        Plan(seq=seq, placements=plan(engine, asked, facts_of(asked, _strategies(engine)), may_read, unavailable))
+    )
 
 
 def answer_candidates(
@@ -114,7 +118,11 @@ def with_defaults(connection: Connection, asked: PlanAsked) -> PlanAsked:
     return msgspec.structs.replace(asked, vms=vms)
 
 
-def facts_of(asked: PlanAsked) -> list[Question]:
+def _strategies(engine: Engine) -> list[str]:
+    return [policy.name for policy in engine.policies]
+
+
+def facts_of(asked: PlanAsked, strategies: Collection[str] = BUILT_IN) -> list[Question]:
     """Return the VMs of a what-if; InputError."""
     if sum(one.count for one in asked.vms) > _MOST or sum(one.count for one in asked.hosts) > _MOST:
         raise InputError("more than can be planned at once", hint=f"at most {_MOST} VMs and {_MOST} hosts")
@@ -122,7 +130,7 @@ def facts_of(asked: PlanAsked) -> list[Question]:
         raise InputError(f"hosts: {HOST_NAME!r} is the name that a host has anyway", hint="leave that label out")
     found: list[Question] = []
     for at, one in enumerate(asked.vms):
-        first = guest_facts(f"plan-{at}-0", one.project, one.name, one.spec)
+        first = guest_facts(f"plan-{at}-0", one.project, one.name, one.spec, strategies)
         for number in range(one.count):
             uid = f"plan-{at}-{number}"
             name = one.name if one.count == 1 else f"{one.name}-{number}"

@@ -52,7 +52,7 @@ def create(connection: Connection, asked: ProjectCreate, caller: Caller) -> Proj
     if (there := projects.count(connection)) >= MAX_PROJECTS:
         hint = "delete unused projects"
         raise TooManyInServiceError(f"there are {there} projects, the limit of the service", hint=hint)
-    body = ProjectBody(asked.description, asked.labels, asked.max_priority, _check_strategy(asked.strategy))
+    body = ProjectBody(asked.description, asked.labels, asked.max_priority, _check_strategy(asked.strategy, caller))
     row = ProjectRow(
         name=asked.name, created_ns=caller.now_ns, updated_ns=caller.now_ns, body=msgspec.json.encode(body)
     )
@@ -81,7 +81,7 @@ def edit(
         old.description if asked.description is UNSET else asked.description,
         old.labels if asked.labels is UNSET else asked.labels,
         old.max_priority if asked.max_priority is UNSET else asked.max_priority,
-        old.strategy if asked.strategy is UNSET else _check_strategy(asked.strategy),
+        old.strategy if asked.strategy is UNSET else _check_strategy(asked.strategy, caller),
     )
     if body.max_priority != old.max_priority:
         caller.principal.check("priority.raise")
@@ -179,8 +179,8 @@ def with_strategies(connection: Connection, asked: Sequence[tuple[str, VmSpec]])
     return result
 
 
-def _check_strategy(strategy: str) -> str:
-    return check_strategy(strategy) if strategy else ""
+def _check_strategy(strategy: str, caller: Caller) -> str:
+    return check_strategy(strategy, caller.strategies) if strategy else ""
 
 
 def _read(row: ProjectRow) -> ProjectBody:

@@ -118,7 +118,7 @@ def _new_vm(connection: Connection, creation: Creation, spec: VmSpec) -> VmChang
     asked = creation.asked
     creation.caller.principal.check("vm.create", asked.project)
     check_not_id(asked.name, "VM")
-    _check(spec)
+    _check(spec, creation.caller)
     check_bounds(connection, asked.project, spec, creation.caller)
     _check_host(connection, "host_name", spec.host_name)
     must_fit = asked.on_unplaceable == "fail"
@@ -217,7 +217,7 @@ def edit(
     stored = _load(connection, identity, caller, "vm.change", versions)
     change = VmChange(vm=stored.vm)
     if asked.spec is not msgspec.UNSET:
-        spec = _merged_spec(stored.vm.spec, asked.spec)
+        spec = _merged_spec(stored.vm.spec, asked.spec, caller)
         if "strategy" in asked.spec:  # else it keeps what it has, also where its project has one by now
             spec = with_strategy(connection, stored.vm.project, spec)
         if spec != stored.vm.spec:
@@ -341,9 +341,9 @@ def _audit_and_respond(connection: Connection, stored: StoredVm, row: OperationR
     return VmChanged(vm=show_vm(stored), operation=show_operation(row))
 
 
-def _check(spec: VmSpec) -> None:
+def _check(spec: VmSpec, caller: Caller) -> None:
     if spec.strategy:
-        check_strategy(spec.strategy)
+        check_strategy(spec.strategy, caller.strategies)
 
 
 def _check_host(connection: Connection, place: str, name: str) -> None:
@@ -364,7 +364,7 @@ def _check_may_stay(connection: Connection, vm: Vm, caller: Caller) -> None:
         raise ForbiddenError(f"VM {vm.name} makes way: its host {row.name} is drained", hint=hint)
 
 
-def _merged_spec(old: VmSpec, patch: dict[str, Any]) -> VmSpec:
+def _merged_spec(old: VmSpec, patch: dict[str, Any], caller: Caller) -> VmSpec:
     spec = apply_patch("spec", msgspec.to_builtins(old), patch, VmSpec)
-    _check(spec)
+    _check(spec, caller)
     return spec

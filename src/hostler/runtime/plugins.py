@@ -35,7 +35,7 @@ def registry_for(policies: Iterable[Policy], own: Mapping[str, Factory] | None =
         for uses, known in ((policy.filters, filters), (policy.scorers, scorers)):
             for use in uses:
                 if use.name not in known and use.name not in from_files:
-                    missing.setdefault(use.name, (policy, known))
+                    missing.setdefault(use.name, (policy, [*known, *from_files]))
     if not missing:
         return Registry(from_files)
     built_in = {*filters, *scorers}
