@@ -1,9 +1,9 @@
 """Plugins of the operator in a live service: loaded once, watched over, and taken out of service if they fail.
 
 Every call of a plugin runs on a thread of its own with a deadline. The engine's thread waits for the answer, so a
-plugin that hangs costs one deadline and not the service. The thread of a plugin that hangs is told to end. If it does
-not (because it waits in C code), it is given up: a daemon, which nobody waits for. A plugin that never releases the
-interpreter's lock cannot be contained.
+plugin that hangs costs one deadline and not the service. The thread of a plugin that hangs gets an exception. If it
+does not end (because it waits in C code), it is given up: a daemon thread, which does not delay the end. A plugin that
+never releases the interpreter's lock cannot be contained.
 
 What a failure means for the log, and so for all replicas:
 
