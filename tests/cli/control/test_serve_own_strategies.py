@@ -58,13 +58,16 @@ def test_serve_offers_strategies_of_both_files(files, tmp_path):
         wrong = run("vm", "create", "three", *size, "--strategy", "stedy", **reach)
         assert wrong.returncode == 2
         assert "did you mean 'steady'?" in wrong.stderr
-        spec = tmp_path / "vm.yaml"
-        wish = {"spread": [{"topology": "zone", "hard": False, "selector": {}}]}
-        spec.write_text(json.dumps({"name": "four", "cpu": 1, "memory": "1Gi", "strategy": "plain", **wish}))
-        wait_until(lambda: log_file.read_text().count("VM not placed") >= 2, saw=log_file.read_text)
+        wish = {"spread": [{"topology": "zone", "is_hard": False, "selector": {"app": "web"}}]}
+        file = tmp_path / "vm.yaml"
+        file.write_text(json.dumps({"name": "four", "spec": {"cpu": 1, "memory": "1Gi", "strategy": "plain", **wish}}))
+        made = run("vm", "create", "-f", str(file), **reach)
+        assert made.returncode == 0, made.stderr
+        assert "VM four: strategy plain does not count its spread (soft)" in made.stderr
+        wait_until(lambda: log_file.read_text().count("VM not placed") >= 3, saw=log_file.read_text)
     lines = [json.loads(line) for line in log_file.read_text().splitlines()]
     named = {line["vm"]: line["strategy"] for line in lines if line["message"] == "VM not placed"}
-    assert named == {"default/one": "plain", "default/two": "steady"}
+    assert named == {"default/one": "plain", "default/two": "steady", "default/four": "plain"}
 
 
 def test_flag_and_variable_beat_the_default_of_the_file(files):
