@@ -109,6 +109,10 @@ async def test_failing_plugin_stops_only_the_vms_of_its_strategy(database, tmp_p
     assert leader.books.rebuilds == 1, "the step was undone, nothing was read again"
     assert [line for line in setup.said if "out of service until a restart: strategy own" in line]
     flag.unlink()
+    await at_rest(setup, leader.books)
+    twin = Follower.begin(OwnPluginSet(settings).registry)
+    twin.read(await setup.entries())
+    assert twin.engine.checkpoint() == leader.books._follower.engine.checkpoint(), "the log does not give its engine"
     await leader.stop()
     # Another replica reads what happened, and tries the plugin again once it leads.
     second = await BooksReplica(setup.books("b", settings)).start()
