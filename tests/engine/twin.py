@@ -197,6 +197,8 @@ class Twin:
             for host, before, value in zip(feasible if raw else (), raw or (), scaled, strict=True):
                 raws[host.name]["preferred_hosts"] = before
                 first[host.name] = weighted[host.name]["preferred_hosts"] = value
+                if isinstance(totals[host.name], float):  # behind a preference, floats are compared to nine digits
+                    totals[host.name] = math.floor(totals[host.name] * 2**30) / 2**30
         most = max(first.values())
         best = max(total for name, total in totals.items() if first[name] == most)
         tied = [host for host in feasible if (first[host.name], totals[host.name]) == (most, best)]

@@ -27,7 +27,7 @@ class ScoreTable(NamedTuple):
     """Scores of some feasible rows: one list per applicable scorer, and the totals.
 
     ``preferences`` is compared before the totals, and is not part of them. It is empty if the policy's own scorers are
-    all that counts.
+    all that counts. Otherwise totals that are floats are rounded as the kernel rounds them.
     """
 
     plugins: list[str]
@@ -38,10 +38,7 @@ class ScoreTable(NamedTuple):
 
     def worth(self, i: int, bonus: int = 0) -> tuple[int, int | float]:
         """Return what makes row ``i`` better than others, as the kernel compares it; the greatest wins."""
-        total = self.totals[i] + bonus
-        if not self.preferences:
-            return 0, total
-        return self.preferences[i], math.floor(total * FRACTION) if isinstance(total, float) else total
+        return self.preferences[i] if self.preferences else 0, self.totals[i] + bonus
 
 
 def score_table(state: State, slot: int, policy: int, rows: Int64s) -> ScoreTable:
@@ -60,6 +57,8 @@ def score_table(state: State, slot: int, policy: int, rows: Int64s) -> ScoreTabl
         raw: list[int | float] = real[x].tolist() if scorer.is_float else whole[x].tolist()
         scaled = raw if scorer.is_float else normalize_scores(scorer.normalizer, whole[x]).tolist()
         _add(table, sums, scorer, raw, [scorer.use.weight * value for value in scaled])
+    if table.preferences and profile.is_float:
+        table.totals[:] = [math.floor(total * FRACTION) / FRACTION for total in table.totals]
     return table
 
 
