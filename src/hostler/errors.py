@@ -86,6 +86,10 @@ class UnknownNameError(InputError):
     code = "unknown_name"
 
 
+class UnknownPluginError(UnknownNameError):
+    """A policy names a plugin that this process does not have."""
+
+
 class DuplicateNameError(InputError):
     """Two things share a name which must be unique."""
 

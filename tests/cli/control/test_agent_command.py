@@ -194,7 +194,7 @@ def test_a_folder_that_cannot_be_written_to_is_no_bug(tmp_path):
     (folder / "lease.json.new").mkdir(parents=True)
     code, _, err = ended(tmp_path, *FAKE, "--state-dir", folder, "--token-file", secret(tmp_path / "token", TOKEN))
     assert code == 3
-    assert "error: the agent cannot go on" in err
+    assert "error: the agent cannot continue" in err
     assert str(folder) in err
 
 

@@ -148,10 +148,13 @@ async def _check_placements(
 
     def judge(told: list[dict[str, Any]]) -> None:
         twin.read(reader.entries())
-        last = {vm_of_uid(one.uid): one.host for one in twin.decided if one.host}
+        last = {vm_of_uid(one.uid): one for one in twin.decided if one.host}
+        moves = {(vm_of_uid(one.uid), one.host): one.seq for one in twin.moves}
         for vm in told:
             if vm["id"] in mine and vm["host"]:
-                assert vm["host"] == last.get(vm["id"]), vm
+                decided = last[vm["id"]]
+                has_moved = moves.get((vm["id"], vm["host"]), 0) > decided.seq
+                assert vm["host"] == decided.host or has_moved, vm
 
     for first in range(0, len(specs), _AT_ONCE):
         asked = [(f"next-{first + at}", spec) for at, spec in enumerate(specs[first : first + _AT_ONCE])]

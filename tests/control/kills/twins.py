@@ -19,7 +19,7 @@ from hostler.control.settings import policies_of_empty_log
 from hostler.control.store.history.log import StoredEntry
 from hostler.engine import Engine
 from hostler.errors import HostlerError
-from hostler.model import Bind, BindFailed, Defer, Event, GuestBound
+from hostler.model import Bind, BindFailed, Defer, Event, GuestBound, Move
 
 __all__ = ["LogTwin", "TwinDecision", "decisions"]
 
@@ -41,6 +41,7 @@ class LogTwin:
     def __init__(self) -> None:
         self.engine = Engine(policies_of_empty_log())
         self.decided: list[TwinDecision] = []
+        self.moves: list[TwinDecision] = []  # to their destinations, of guests that make room
         self._seq = 0
         self._waiting: deque[tuple[int, Event]] = deque()
         self._promised: dict[str, str] = {}  # what it decided last and has not seen in the log yet
@@ -77,6 +78,8 @@ class LogTwin:
             if isinstance(action, Bind | Defer):
                 host = action.host if isinstance(action, Bind) else ""
                 self.decided.append(TwinDecision(seq, action.uid, host))
+            elif isinstance(action, Move):
+                self.moves.append(TwinDecision(seq, action.uid, action.target))
 
     def _check_told(self) -> None:
         assert not self._promised, f"the twin placed what the log does not show: {self._promised}"

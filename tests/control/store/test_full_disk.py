@@ -32,7 +32,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_a_full_disk_is_a_refusal_with_its_cause_and_a_cure(told):
     code, message, hint = told["error"]
     assert (code, message) == ("database_full", "the disk of the database is full, and nothing was written")
-    assert "free room" in hint
+    assert "free space" in hint
 
 
 def test_a_write_that_fails_is_counted_by_its_cause(told):

@@ -46,7 +46,7 @@ from hostler.control.settings import policies_of_empty_log
 from hostler.control.store.history.log import StoredCheckpoint, StoredEntry
 from hostler.engine import Engine, Registry
 from hostler.engine.state.records import PLACED_STATES
-from hostler.errors import HostlerError, InternalError, PluginError, UnknownNameError
+from hostler.errors import HostlerError, InternalError, PluginError, UnknownPluginError
 from hostler.model import Action, Event, GuestBound, GuestChanged, Policy, PolicyChanged, QueueRules
 
 __all__ = [
@@ -195,7 +195,7 @@ class Follower:
             ):
                 raise ValueError("its bytes are not those that were written")
             found = cls(Engine.restore(between.engine, registry), checkpoint.seq)
-        except (UnknownNameError, PluginError) as error:
+        except (UnknownPluginError, PluginError) as error:
             raise MissingPluginError(f"the checkpoint cannot be read: {error.message}", hint=_PLUGINS) from error
         except Exception as error:  # bytes that are not as they were written may break anything
             raise DivergedError(f"the checkpoint cannot be read: {error}", hint=_ALONE) from error
@@ -267,7 +267,7 @@ class Follower:
             try:
                 self.engine.apply(_known_at(event, now))
             except HostlerError as error:  # the same on every replica
-                if isinstance(event, PolicyChanged) and isinstance(error, UnknownNameError | PluginError):
+                if isinstance(event, PolicyChanged) and isinstance(error, UnknownPluginError | PluginError):
                     # The leader built these policies before it wrote them, so this replica lacks one of their plugins.
                     self._astray = LogNotFollowedError(f"entry {seq} of the log: {error.message}", hint=_PLUGINS)
                     raise self._astray from error

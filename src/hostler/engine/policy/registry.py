@@ -22,7 +22,7 @@ from hostler.engine.plugins.shared_gpus import DotProduct, Fgd, GpuBestFit, GpuC
 from hostler.engine.plugins.taints import PreferredTaints, Taints
 from hostler.engine.plugins.unsupported import Unsupported
 from hostler.engine.plugins.vm_load import FreeCapacity, Utilization
-from hostler.errors import DuplicateNameError, UnknownNameError
+from hostler.errors import DuplicateNameError, UnknownPluginError
 from hostler.model.nearest_names import nearest_name
 from hostler.model.reasons import NO_CURE, ReasonKind, Wake
 
@@ -123,7 +123,7 @@ class Registry:
     def _find(self, name: str, built_in: Mapping[str, Factory], kind: str, names: Iterable[str]) -> Factory:
         factory = built_in.get(name) or self.extra.get(name)
         if factory is None:
-            raise UnknownNameError(f"there is no {kind} {name!r}", hint=suggest(name, [*names, *self.extra]))
+            raise UnknownPluginError(f"there is no {kind} {name!r}", hint=suggest(name, [*names, *self.extra]))
         return factory
 
     @staticmethod

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import msgspec
 
 from hostler.errors import UnavailableError
+from hostler.kube.api.failures import ApiError
 from hostler.kube.local.setup import Api
 
 __all__ = ["DEMO_NODES", "DEMO_SETTINGS", "Demonstration", "PodRow"]
@@ -163,7 +164,17 @@ class Demonstration:
 
     def _create(self, pods: Iterable[Object]) -> None:
         for pod in pods:
+            self._until(partial(self._is_admitted, pod), f"the admission of {pod['metadata']['name']}")
+
+    def _is_admitted(self, pod: Object) -> bool:
+        """Create a pod; return False while the API server does not know its new priority class yet."""
+        try:
             self._api.create(_PODS, pod)
+        except ApiError as error:
+            if error.status == 403 and "no PriorityClass" in error.text:
+                return False
+            raise
+        return True
 
     def _delete(self, name: str) -> None:
         self._api.call("DELETE", f"{_PODS}/{name}")
