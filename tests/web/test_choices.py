@@ -41,12 +41,12 @@ def test_chosen_host_that_is_no_longer_best_is_marked_with_its_time(service: Web
     assert "then-and-now" not in client.get(f"/vms/{vm}").text
     place(service, "second", cpu="8", host_name=home.name)
     page = client.get(f"/vms/{vm}").text
-    assert page.count('<span class="badge good">chosen</span>') == 1
-    row = page.partition('<span class="badge good">chosen</span>')[0].rpartition("<tr>")[2]
+    assert page.count('<span class="badge good">its host</span>') == 1
+    row = page.partition('<span class="badge good">its host</span>')[0].rpartition("<tr>")[2]
     assert home.name in row
     said = page.partition('<p id="then-and-now">')[2].partition("</p>")[0]
     assert home.name in said
-    assert "was chosen by what hosts said at that time" in said
+    assert "was the best host when the VM was placed" in said
 
 
 def cannot_send(connection: Connection, host: str) -> None:
