@@ -7,7 +7,7 @@ import time
 import httpx
 import msgspec
 import pytest
-from playwright.sync_api import ViewportSize
+from playwright.sync_api import Locator, ViewportSize
 
 from hostler.control.fleet.hosts.silence import mark_silent
 from hostler.control.store import Connection
@@ -19,6 +19,18 @@ from tests.web.service_in_thread import WebService
 PHONE: ViewportSize = {"width": 400, "height": 800}
 DESK: ViewportSize = {"width": 1280, "height": 800}
 STYLE = "one => { const s = getComputedStyle(one); return [s.backgroundColor, s.boxShadow]; }"
+
+
+def style_of(cell: Locator) -> list[str]:
+    """Return background and shadow of a cell. While the page replaces it, a cell that was found has none."""
+    found: list[list[str]] = []
+
+    def is_in_page() -> bool:
+        found.append(cell.evaluate(STYLE))
+        return all(found[-1])
+
+    wait_until(is_in_page, "the cell has a style")
+    return found[-1]
 
 
 def fall_silent(service: WebService, host: str) -> None:
@@ -50,10 +62,10 @@ def test_silent_host_stands_out_on_the_map(
     one = window(viewport=size)
     one.open("/")
     cell = one.page.locator(f"#h-{host}")
-    before = cell.evaluate(STYLE)
+    before = style_of(cell)
     fall_silent(service, host)
     wait_until(lambda: one.open("/") == 200 and cell.locator(".state").count() == 1, "the host is shown as silent")
-    after = cell.evaluate(STYLE)
+    after = style_of(cell)
     assert before[0] != after[0]
     assert (before[1], after[1] != "none") == ("none", True)
     label = cell.locator(".state")
