@@ -44,7 +44,7 @@ def test_total_is_reserved_in_equal_shares_and_too_much_per_host_rejected(projec
 
 @pytest.fixture
 def filled(project):
-    """A fleet of 3 hosts with 8 cpus each, of which another project uses 6 of node-1."""
+    """A fleet of 3 hosts with 8 cpus each; another project uses 6 cpus of node-1."""
     assert hostler("project", "create", f"{project}-other").code == 0
     size = ("--cpu", "6", "--memory", "1Gi", "--host", "node-1", "--wait", "300")
     assert hostler("vm", "create", "big", "-p", f"{project}-other", *size).code == 0

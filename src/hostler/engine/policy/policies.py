@@ -37,7 +37,7 @@ _BY_FEWER_GUESTS: tuple[TieKey, ...] = ("fewer_guests", "name")
 _BY_RANK: tuple[TieKey, ...] = ("rank", "name")
 
 
-def _policies() -> Iterable[Policy]:
+def _scored_policies() -> Iterable[Policy]:
     yield Policy(
         name="spread",
         summary="the host with the most free room, evenly used (least allocated + balanced)",
@@ -73,6 +73,9 @@ def _policies() -> Iterable[Policy]:
         ties=_BY_FEWER_GUESTS,
         soft_constraints=_CLASSIC,
     )
+
+
+def _classic_policies() -> Iterable[Policy]:
     yield Policy(
         name="first_fit",
         summary="the first host by rank and name that fits",
@@ -107,6 +110,9 @@ def _policies() -> Iterable[Policy]:
         devices="random",
         soft_constraints=_CLASSIC,
     )
+
+
+def _gpu_policies() -> Iterable[Policy]:
     yield Policy(
         name="fgd",
         summary="the host and gpu where the guest fragments free gpus least, for a typical mix",
@@ -131,7 +137,9 @@ def _policies() -> Iterable[Policy]:
         )
 
 
-BUILT_IN: Mapping[str, Policy] = {policy.name: policy for policy in _policies()}
+BUILT_IN: Mapping[str, Policy] = {
+    policy.name: policy for policy in (*_scored_policies(), *_classic_policies(), *_gpu_policies())
+}
 
 
 def find_policy(name: str, known: Mapping[str, Policy] = BUILT_IN) -> Policy:
